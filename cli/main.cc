@@ -107,6 +107,58 @@ void add_directory(CLI::App* command, std::string* directory) {
       ->option_text(" ");
 }
 
+// `tenon weights ls` takes a directory where the other actions take a name.
+void check_weights(WeightsOptions* options) {
+  const bool is_ls = options->action == "ls";
+  if (!is_ls && options->name.empty())
+    throw CLI::ValidationError("the name is missing: write tenon weights " + options->action +
+                               " NAME");
+  if (options->action != "keep" && !options->file.empty())
+    throw CLI::ValidationError("only tenon weights keep takes a FILE");
+  if (options->action != "keep" && !options->group.empty())
+    throw CLI::ValidationError("only tenon weights keep takes a --group");
+  if (!is_ls || options->name.empty()) return;
+  if (!options->directory.empty())
+    throw CLI::ValidationError("there are two directories: leave out one");
+  options->directory = std::move(options->name);
+  options->name.clear();
+}
+
+void add_weights(CLI::App* app, Options* options) {
+  WeightsOptions& given = options->weights;
+  CLI::App* weights =
+      add_command(app, options, "weights",
+                  "List the weights that processes share by a name, keep them in memory, or drop "
+                  "them",
+                  "tenon weights keep llama model.safetensors", &given.json);
+  weights
+      ->add_option("ACTION", given.action,
+                   "ls lists them, with who has them; keep holds the weights of NAME until it is "
+                   "ended, and loads FILE if no process has them; drop ends the keepers of NAME")
+      ->required()
+      ->check(CLI::IsMember({"ls", "keep", "drop"}))
+      ->option_text(" ");
+  weights->add_option("NAME", given.name, "The name; for ls, the directory instead")
+      ->option_text(" ");
+  weights->add_option("FILE", given.file, "For keep: the file; without it, only attach")
+      ->option_text(" ");
+  weights
+      ->add_option("--directory", given.directory,
+                   "Where the processes meet, /dev/shm/tenon-weights-UID unless told")
+      ->option_text("DIRECTORY");
+  weights
+      ->add_option("--group", given.group,
+                   "For keep: admit members of this group too; it needs --directory")
+      ->check(check_name)
+      ->option_text("GROUP");
+  weights
+      ->add_option("--timeout", given.timeout,
+                   "For drop: the seconds in which the keepers must end, 10 unless told")
+      ->check([](const std::string& text) { return check_seconds(text, 0); })
+      ->option_text("SECONDS");
+  weights->final_callback([&given] { check_weights(&given); });
+}
+
 void add_commands(CLI::App* app, Options* options) {
   CLI::App* doctor = add_command(app, options, "doctor",
                                  "Say what this machine and this process limit, and what to change",
@@ -253,17 +305,7 @@ void add_commands(CLI::App* app, Options* options) {
   for (const char* const other : {"--bytecode", "--no-bytecode", "--flatbuffer", "--debug-tables"})
     package->excludes(other);
 
-  CLI::App* weights = add_command(
-      app, options, "weights", "List the weights that processes share by a name, and who has them",
-      "tenon weights ls", &options->weights.json);
-  weights->add_option("ACTION", options->weights.action, "ls lists them")
-      ->required()
-      ->check(CLI::IsMember({"ls"}))
-      ->option_text(" ");
-  weights
-      ->add_option("DIRECTORY", options->weights.directory,
-                   "Where the processes meet, /dev/shm/tenon-weights-UID unless told")
-      ->option_text(" ");
+  add_weights(app, options);
 
   CLI::App* bench =
       add_command(app, options, "bench",
@@ -277,6 +319,8 @@ int run(const CLI::App& app, Options options) {
   for (std::string* directory :
        {&options.doctor.directory, &options.ls.directory, &options.gc.directory})
     *directory = directory_of(*directory);
+  if (!options.weights.directory.empty())
+    options.weights.directory = directory_of(options.weights.directory);
   int code = kExitUsage;
   if (app.got_subcommand("doctor")) code = run_doctor(options.doctor);
   if (app.got_subcommand("ls")) {

@@ -74,6 +74,8 @@ Json shared_json(const NameStatus& one) {
 }  // namespace
 
 int run_weights(const WeightsOptions& options) {
+  if (options.action == "keep") return keep_weights(options);
+  if (options.action == "drop") return drop_weights(options);
   Result<std::vector<NameStatus>> listed = shared_weights::list_names(options.directory);
   if (!listed.is_ok()) {
     if (options.json) {

@@ -33,7 +33,11 @@ _tenon() {
       mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$current")
       return
       ;;
-    --min-age | --interval | --methods | --lower | --module) return ;;
+    --directory)
+      mapfile -t COMPREPLY < <(compgen -d -- "$current")
+      return
+      ;;
+    --min-age | --interval | --methods | --lower | --module | --group | --timeout) return ;;
   esac
   case "$command" in
     "") options="--help --version --color" ;;
@@ -44,7 +48,7 @@ _tenon() {
     inspect) options+=" --code --ops --methods --module" ;;
     verify) ;;
     export) options+=" --bytecode --no-bytecode --methods --lower --forks-at-once --flatbuffer --debug-tables --package --module" ;;
-    weights) ;;
+    weights) options+=" --directory --group --timeout" ;;
     bench) options+=" --quick" ;;
   esac
   if [[ $current == -* ]]; then
@@ -54,7 +58,7 @@ _tenon() {
   case "$command" in
     "") mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current") ;;
     doctor | ls | gc) mapfile -t COMPREPLY < <(compgen -d -- "$current") ;;
-    weights) mapfile -t COMPREPLY < <(compgen -W "ls" -- "$current"; compgen -d -- "$current") ;;
+    weights) mapfile -t COMPREPLY < <(compgen -W "ls keep drop" -- "$current"; compgen -f -- "$current") ;;
     inspect) mapfile -t COMPREPLY < <(compgen -f -- "$current"; compgen -W "$(_tenon_names)" -- "$current") ;;
     verify | export) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
   esac

@@ -93,5 +93,4 @@ def test_what_is_not_there(openers: Openers) -> None:
     assert read_json("weights", "ls", openers.folder)["weights"] == []
     done = run("weights", "ls", openers.folder / "none")
     assert done.returncode == 1 and "No such file" in done.stderr
-    assert run("weights", "keep").returncode == 2
     assert run("weights", "ls").returncode == 0

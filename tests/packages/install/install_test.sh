@@ -40,7 +40,10 @@ case_tree() {
   done
   expect_output "tenon $TENON_VERSION" "$tree/bin/tenon" --version
   expect_output "tenon-manager $TENON_VERSION" "$tree/libexec/tenon/tenon-manager" --version
-  [[ -f "$tree/share/man/man1/tenon.1" ]] || fail "the man page is not installed"
+  for wanted in share/man/man1/tenon.1 lib/systemd/system/tenon-weights@.service \
+    lib/sysusers.d/tenon-weights.conf; do
+    [[ -f "$tree/$wanted" ]] || fail "$wanted is not installed"
+  done
   if find "$tree" -name '*.in' -o -name '*.a' | grep .; then
     fail "the files above should not be installed"
   fi
