@@ -84,17 +84,18 @@ struct ExportCommandOptions {
 int run_export(const ExportCommandOptions& options);
 
 struct WeightsOptions {
-  std::string action;     // "ls", "keep" or "drop"
+  std::string action;     // "ls", "keep", "drop" or "switch"
   std::string name;       // of the weights; empty for ls
-  std::string file;       // for keep: the file that is loaded; empty: it only attaches
+  std::string file;       // for keep and switch: the file; empty for keep: it only attaches
   std::string directory;  // empty: this user's own
-  std::string group;      // for keep: the name or the number of a group; empty: none
+  std::string group;      // for keep and switch: a group's name or number; empty: none
   double timeout = 10;    // for drop, in seconds
   bool json = false;
 };
 int run_weights(const WeightsOptions& options);
 int keep_weights(const WeightsOptions& options);
 int drop_weights(const WeightsOptions& options);
+int switch_weights(const WeightsOptions& options);
 
 struct BenchOptions {
   bool quick = false;

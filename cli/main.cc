@@ -113,10 +113,14 @@ void check_weights(WeightsOptions* options) {
   if (!is_ls && options->name.empty())
     throw CLI::ValidationError("the name is missing: write tenon weights " + options->action +
                                " NAME");
-  if (options->action != "keep" && !options->file.empty())
-    throw CLI::ValidationError("only tenon weights keep takes a FILE");
-  if (options->action != "keep" && !options->group.empty())
-    throw CLI::ValidationError("only tenon weights keep takes a --group");
+  const bool is_switch = options->action == "switch";
+  const bool takes_file = is_switch || options->action == "keep";
+  if (!takes_file && !options->file.empty())
+    throw CLI::ValidationError("only tenon weights keep and switch take a FILE");
+  if (!takes_file && !options->group.empty())
+    throw CLI::ValidationError("only tenon weights keep and switch take a --group");
+  if (is_switch && options->file.empty())
+    throw CLI::ValidationError("the file is missing: write tenon weights switch NAME FILE");
   if (!is_ls || options->name.empty()) return;
   if (!options->directory.empty())
     throw CLI::ValidationError("there are two directories: leave out one");
@@ -128,19 +132,21 @@ void add_weights(CLI::App* app, Options* options) {
   WeightsOptions& given = options->weights;
   CLI::App* weights =
       add_command(app, options, "weights",
-                  "List the weights that processes share by a name, keep them in memory, or drop "
-                  "them",
+                  "List the weights that processes share by a name, keep them in memory, drop "
+                  "them, or switch to a new version",
                   "tenon weights keep llama model.safetensors", &given.json);
   weights
       ->add_option("ACTION", given.action,
                    "ls lists them, with who has them; keep holds the weights of NAME until it is "
-                   "ended, and loads FILE if no process has them; drop ends the keepers of NAME")
+                   "ended, and loads FILE if no process has them; drop ends the keepers of NAME; "
+                   "switch publishes FILE as the next version of NAME, and ends when another "
+                   "process has that version")
       ->required()
-      ->check(CLI::IsMember({"ls", "keep", "drop"}))
+      ->check(CLI::IsMember({"ls", "keep", "drop", "switch"}))
       ->option_text(" ");
   weights->add_option("NAME", given.name, "The name; for ls, the directory instead")
       ->option_text(" ");
-  weights->add_option("FILE", given.file, "For keep: the file; without it, only attach")
+  weights->add_option("FILE", given.file, "For keep and switch: the file; keep only attaches without it")
       ->option_text(" ");
   weights
       ->add_option("--directory", given.directory,
@@ -148,7 +154,7 @@ void add_weights(CLI::App* app, Options* options) {
       ->option_text("DIRECTORY");
   weights
       ->add_option("--group", given.group,
-                   "For keep: admit members of this group too; it needs --directory")
+                   "For keep and switch: admit members of this group too; it needs --directory")
       ->check(check_name)
       ->option_text("GROUP");
   weights

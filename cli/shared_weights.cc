@@ -35,18 +35,25 @@ Colour shared_state_colour(State state) {
   }
 }
 
+// Names the version of those holders that have another one than the server.
 std::string shared_holders(const NameStatus& one) {
   std::string text;
-  for (const pid_t pid : one.holders) text += (text.empty() ? "" : " ") + std::to_string(pid);
+  for (const shared_weights::VersionStatus& version : one.versions) {
+    const bool is_served = version.version == one.facts.version;
+    if (!is_served) text += format("%sversion %llu:", text.empty() ? "" : " ", as_llu(version.version));
+    for (const pid_t pid : version.holders)
+      text += (text.empty() ? "" : " ") + std::to_string(pid);
+  }
   return text.empty() ? "-" : text;
 }
 
 void print_shared(const std::vector<NameStatus>& all) {
-  Table table({{"NAME"}, {"STATE"}, {"MEMORY", true}, {"FILE"}, {"SERVER", true}, {"HELD BY"}});
+  Table table({{"NAME"}, {"STATE"}, {"VERSION", true}, {"MEMORY", true}, {"FILE"}, {"SERVER", true}, {"HELD BY"}});
   for (const NameStatus& one : all) {
     const bool is_known = one.state == State::kLive || one.state == State::kLoading;
     table.add({{safe_text(one.name)},
                {shared_state_name(one.state), shared_state_colour(one.state)},
+               {is_known ? std::to_string(one.facts.version) : "-"},
                {is_known ? size_text(one.facts.segment_nbytes) : "-"},
                {is_known ? safe_text(one.facts.label) : "-"},
                {one.server_pid != 0 ? std::to_string(one.server_pid) : "-"},
@@ -60,7 +67,10 @@ Json shared_json(const NameStatus& one) {
   Json json = {{"name", one.name},
                {"state", shared_state_name(one.state)},
                {"server_pid", one.server_pid},
-               {"holders", one.holders}};
+               {"holders", one.holders},
+               {"versions", Json::array()}};
+  for (const shared_weights::VersionStatus& each : one.versions)
+    json["versions"].push_back({{"version", each.version}, {"holders", each.holders}});
   if (!is_known) return json;
   json["nbytes"] = one.facts.segment_nbytes;
   json["file"] = one.facts.label;
@@ -76,6 +86,7 @@ Json shared_json(const NameStatus& one) {
 int run_weights(const WeightsOptions& options) {
   if (options.action == "keep") return keep_weights(options);
   if (options.action == "drop") return drop_weights(options);
+  if (options.action == "switch") return switch_weights(options);
   Result<std::vector<NameStatus>> listed = shared_weights::list_names(options.directory);
   if (!listed.is_ok()) {
     if (options.json) {

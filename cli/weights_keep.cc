@@ -1,5 +1,5 @@
-// `tenon weights keep` and `tenon weights drop`: a small process that holds the weights of a name
-// as long as it runs, and the end of such processes.
+// `tenon weights keep`, `drop` and `switch`: a small process that holds the newest weights of a name
+// as long as it runs, the end of such processes, and a new version of the weights.
 #include <grp.h>
 #include <poll.h>
 #include <signal.h>
@@ -16,6 +16,7 @@
 
 #include "commands.h"
 #include "keeper_lock.h"
+#include "modules/shared_weights/publish.h"
 #include "modules/shared_weights/place.h"
 #include "modules/shared_weights/shared_weights.h"
 #include "notify.h"
@@ -32,6 +33,10 @@ using shared_weights::Place;
 using shared_weights::SharedWeights;
 
 constexpr int64_t kStatusEveryNs = 500'000'000;
+constexpr int kRetryMs = 1000;
+// How long `switch` watches that another process has the new version before it ends.
+constexpr int kTakenMs = 200;
+constexpr int kLookMs = 20;
 
 // What the signal handler uses.
 os::Cancel* keeper_cancel = nullptr;
@@ -125,12 +130,14 @@ std::string drop_command(const WeightsOptions& options) {
 Status say_kept(const WeightsOptions& options, const SharedWeights& kept) {
   const auto info = kept.info();
   const uint64_t nbytes = kept.segment().nbytes();
-  const std::string what = size_text(nbytes) + " of " + info.facts.label;
+  const std::string what = size_text(nbytes) + " of " + info.facts.label +
+                           format(", version %llu", as_llu(info.facts.version));
   if (options.json) {
     print_json({{"name", options.name},
                 {"pid", os::process_id()},
                 {"nbytes", nbytes},
                 {"file", info.facts.label},
+                {"version", info.facts.version},
                 {"loaded", kept.loaded_here()}});
   } else {
     print_text("keeping the weights " + safe_text(options.name) + " (" + safe_text(what) + ", " +
@@ -140,6 +147,35 @@ Status say_kept(const WeightsOptions& options, const SharedWeights& kept) {
   const Status told = notify_manager("READY=1\nSTATUS=keeping " + what + "\n");
   if (!told.is_ok()) print_error(told);
   return flush_output();
+}
+
+// True: a signal came. False: the fd is readable, or the time is over.
+bool ends_before(const os::Cancel* cancel, int fd, int timeout_ms) {
+  pollfd both[2] = {{cancel->fd(), POLLIN, 0}, {fd, POLLIN, 0}};
+  while (::poll(both, 2, timeout_ms) < 0 && errno == EINTR) {
+  }
+  return both[0].revents != 0;
+}
+
+// Holds the newest version until a signal comes.
+Status follow_versions(const WeightsOptions& options, const shared_weights::Access& access,
+                       const os::Cancel* cancel, Ref<SharedWeights> kept) {
+  shared_weights::OpenOptions how;
+  how.access = access;
+  for (;;) {
+    TENON_ASSIGN(const int changed, kept->changed_fd());
+    if (ends_before(cancel, changed, -1)) return Status::ok();
+    Result<Ref<SharedWeights>> newest = SharedWeights::open(
+        std::nullopt, options.name, how, os::Wait{.timeout_ns = -1, .cancel = keeper_cancel});
+    const bool is_newer =
+        newest.is_ok() && newest.value()->info().facts.version > kept->info().facts.version;
+    if (is_newer) {
+      kept = std::move(newest).value();
+      TENON_TRY(say_kept(options, *kept));
+    } else if (ends_before(cancel, -1, kRetryMs)) {
+      return Status::ok();
+    }
+  }
 }
 
 Status keep(const WeightsOptions& options) {
@@ -156,12 +192,50 @@ Status keep(const WeightsOptions& options) {
   Result<Ref<SharedWeights>> opened =
       SharedWeights::open(file, options.name, how, os::Wait{.cancel = keeper_cancel});
   progress.clear();
-  TENON_ASSIGN(const Ref<SharedWeights> kept, std::move(opened));
+  TENON_ASSIGN(Ref<SharedWeights> kept, std::move(opened));
   TENON_TRY(say_kept(options, *kept));
-  pollfd until{cancel->fd(), POLLIN, 0};
-  while (::poll(&until, 1, -1) < 0 && errno == EINTR) {
-  }
+  TENON_TRY(follow_versions(options, how.access, cancel, std::move(kept)));
   (void)notify_manager("STOPPING=1\n");
+  return Status::ok();
+}
+
+// Whether another process has the version, or a later one has taken its place.
+bool is_taken(const SharedWeights& weights) {
+  const auto info = weights.info();
+  return !info.serves || info.facts.holders > 1;
+}
+
+// Publishes a file, and holds the new version until another process has it. A signal ends the wait.
+Status switch_version(const WeightsOptions& options) {
+  TENON_ASSIGN(const os::Cancel* const cancel, cancel_by_signals());
+  KeepProgress progress(options.name);
+  shared_weights::OpenOptions how;
+  TENON_ASSIGN(how.access, access_of(options));
+  how.progress = [&progress](uint64_t done, uint64_t total) { progress.show(done, total); };
+  Result<Ref<SharedWeights>> published = shared_weights::publish_file(
+      options.file, options.name, how, os::Wait{.cancel = keeper_cancel});
+  progress.clear();
+  TENON_ASSIGN(const Ref<SharedWeights> weights, std::move(published));
+  const uint64_t version = weights->info().facts.version;
+  if (options.json) {
+    print_json({{"ok", true}, {"name", options.name}, {"version", version}});
+  } else {
+    print_text(format("version %llu of ", as_llu(version)) + safe_text(options.name) +
+               " is published\n");
+  }
+  TENON_TRY(flush_output());
+  bool is_told = options.json;
+  int taken_ms = 0;
+  for (int waited_ms = 0; taken_ms < kTakenMs; waited_ms += kLookMs) {
+    taken_ms = is_taken(*weights) ? taken_ms + kLookMs : 0;
+    if (taken_ms == 0 && waited_ms >= kTakenMs && !is_told) {
+      print_text("no other process has it yet, so this one holds it: Ctrl-C gives it up, and then "
+                 "the version before it is the newest again\n");
+      TENON_TRY(flush_output());
+      is_told = true;
+    }
+    if (ends_before(cancel, -1, kLookMs)) return Status::ok();
+  }
   return Status::ok();
 }
 
@@ -177,6 +251,13 @@ int report(const WeightsOptions& options, const Status& status) {
 
 int keep_weights(const WeightsOptions& options) {
   const Status status = keep(options);
+  if (status.is_ok()) return kExitOk;
+  if (keeper_signal != 0 && status.code() == Code::kCancelled) return end_by_signal();
+  return report(options, status);
+}
+
+int switch_weights(const WeightsOptions& options) {
+  const Status status = switch_version(options);
   if (status.is_ok()) return kExitOk;
   if (keeper_signal != 0 && status.code() == Code::kCancelled) return end_by_signal();
   return report(options, status);

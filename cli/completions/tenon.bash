@@ -58,7 +58,7 @@ _tenon() {
   case "$command" in
     "") mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current") ;;
     doctor | ls | gc) mapfile -t COMPREPLY < <(compgen -d -- "$current") ;;
-    weights) mapfile -t COMPREPLY < <(compgen -W "ls keep drop" -- "$current"; compgen -f -- "$current") ;;
+    weights) mapfile -t COMPREPLY < <(compgen -W "ls keep drop switch" -- "$current"; compgen -f -- "$current") ;;
     inspect) mapfile -t COMPREPLY < <(compgen -f -- "$current"; compgen -W "$(_tenon_names)" -- "$current") ;;
     verify | export) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
   esac

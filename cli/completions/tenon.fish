@@ -50,7 +50,7 @@ complete -c tenon -n '__fish_seen_subcommand_from export' -l flatbuffer -d 'Writ
 complete -c tenon -n '__fish_seen_subcommand_from export' -l debug-tables -d 'Write the debug tables, too'
 complete -c tenon -n '__fish_seen_subcommand_from export' -l package -d 'Write all files into one package'
 complete -c tenon -n '__fish_seen_subcommand_from export' -l module -x -d 'The module of a package that is written'
-complete -c tenon -n '__fish_seen_subcommand_from weights' -F -a 'ls keep drop'
+complete -c tenon -n '__fish_seen_subcommand_from weights' -F -a 'ls keep drop switch'
 complete -c tenon -n '__fish_seen_subcommand_from weights' -l directory -x -a '(__fish_complete_directories)' -d 'Where the processes meet'
 complete -c tenon -n '__fish_seen_subcommand_from weights' -l group -x -a '(__fish_complete_groups)' -d 'Admit members of this group'
 complete -c tenon -n '__fish_seen_subcommand_from weights' -l timeout -x -d 'Seconds in which keepers must end'

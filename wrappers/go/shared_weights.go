@@ -9,6 +9,7 @@ import "C"
 
 import (
 	"context"
+	"runtime"
 	"unsafe"
 )
 
@@ -27,7 +28,7 @@ type SharedWeightsInfo struct {
 	FileBytes   uint64 // the size of the file when it was loaded
 	FileMtimeNS int64  // when the file was last changed before it was loaded, since 1970
 	FileCRC     uint64 // the CRC-32 of the first MiB of the file
-	Version     uint64 // the version of the weights under this name, which is 1
+	Version     uint64 // the version of the weights under this name; the first is 1
 	Count       uint64 // how many tensors there are
 	Loaded      bool   // this object loaded the file; otherwise it found the weights in memory
 	Serves      bool   // this process hands the weights to others now
@@ -64,13 +65,65 @@ func (w *SharedWeights) end() {
 func OpenSharedWeights(
 	ctx context.Context, path, name string, options *SharedWeightsOptions,
 ) (*SharedWeights, error) {
+	var file *C.char
+	var err error
+	if path != "" {
+		file, err = cText("the path", path)
+	}
+	return makeSharedWeights(ctx, C.tenon_go_shared_weights{path: file}, err, name, options)
+}
+
+// PublishSharedWeights publishes a file as the next version of the weights of a name. Newcomers get
+// it, and processes that have an older version keep that one. ctx ends the wait for another process
+// that publishes under the name.
+func PublishSharedWeights(
+	ctx context.Context, path, name string, options *SharedWeightsOptions,
+) (*SharedWeights, error) {
+	file, err := cText("the path", path)
+	made := C.tenon_go_shared_weights{publishes: true, path: file}
+	return makeSharedWeights(ctx, made, err, name, options)
+}
+
+// PublishSharedWeightsValues publishes a copy of tensors as the next version of the weights of a
+// name. There are as many keys as tensors.
+func PublishSharedWeightsValues(
+	ctx context.Context, keys []string, tensors []*Value, name string,
+	options *SharedWeightsOptions,
+) (*SharedWeights, error) {
+	if len(keys) != len(tensors) {
+		return nil, &Error{Code: ErrInvalidArgument, Message: "there are not as many keys as tensors"}
+	}
+	values, end, err := beginValues(tensors)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	starts, err := pinnedStrings(&pinner, keys)
+	if len(keys) > 0 {
+		pinner.Pin(unsafe.SliceData(starts))
+		pinner.Pin(unsafe.SliceData(values))
+	}
+	made := C.tenon_go_shared_weights{
+		publishes: true,
+		names:     unsafe.SliceData(starts),
+		values:    unsafe.SliceData(values),
+		count:     C.size_t(len(keys)),
+	}
+	return makeSharedWeights(ctx, made, err, name, options)
+}
+
+func makeSharedWeights(
+	ctx context.Context, made C.tenon_go_shared_weights, err error, name string,
+	options *SharedWeightsOptions,
+) (*SharedWeights, error) {
 	if options == nil {
 		options = &SharedWeightsOptions{}
 	}
-	var file, directory *C.char
-	text, err := cText("the name", name)
-	if err == nil && path != "" {
-		file, err = cText("the path", path)
+	var text, directory *C.char
+	if err == nil {
+		text, err = cText("the name", name)
 	}
 	if err == nil && options.Directory != "" {
 		directory, err = cText("the directory", options.Directory)
@@ -86,8 +139,8 @@ func OpenSharedWeights(
 		ctx,
 		newSharedWeights,
 		func(w waiting[*C.tenon_shared_weights]) C.tenon_status {
-			return C.tenon_go_open_shared_weights(
-				file, text, directory, flags, group, C.uint64_t(options.MaxBytes), w.timeout,
+			return C.tenon_go_make_shared_weights(
+				made, text, directory, flags, group, C.uint64_t(options.MaxBytes), w.timeout,
 				w.cancel, w.out, w.failure,
 			)
 		},
@@ -98,6 +151,25 @@ func newSharedWeights(pointer *C.tenon_shared_weights) *SharedWeights {
 	w := new(SharedWeights)
 	w.own(kindSharedWeights, unsafe.Pointer(pointer))
 	return w
+}
+
+// Changed waits until the name has a newer version than w, and returns the newest that is known.
+// ErrTimeout says that ctx ended the wait.
+func (w *SharedWeights) Changed(ctx context.Context) (uint64, error) {
+	pointer, err := w.begin()
+	if err != nil {
+		return 0, err
+	}
+	defer w.end()
+	return waitFor(
+		ctx,
+		func(version C.uint64_t) uint64 { return uint64(version) },
+		func(c waiting[C.uint64_t]) C.tenon_status {
+			return C.tenon_go_shared_weights_changed(
+				pointer, c.timeout, c.cancel, c.out, c.failure,
+			)
+		},
+	)
 }
 
 // Names lists the names of all tensors in the order of the file.

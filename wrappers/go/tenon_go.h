@@ -176,12 +176,20 @@ static inline tenon_status tenon_go_subscriber_connect(const char* path,
   return tenon_subscriber_connect(path, options, &wait, out, err);
 }
 
-static inline tenon_status tenon_go_open_shared_weights(const char* path, const char* name,
-                                                        const char* directory, uint32_t flags,
-                                                        uint32_t group, uint64_t max_nbytes,
-                                                        int64_t timeout_ns, tenon_cancel* cancel,
-                                                        tenon_shared_weights** out,
-                                                        tenon_error** err) {
+// What weights are made of: those of a file or of values, or with a path or none those that are
+// found.
+typedef struct tenon_go_shared_weights {
+  bool publishes;
+  const char* path;
+  char** names;
+  tenon_value** values;
+  size_t count;
+} tenon_go_shared_weights;
+
+static inline tenon_status tenon_go_make_shared_weights(
+    tenon_go_shared_weights made, const char* name, const char* directory, uint32_t flags,
+    uint32_t group, uint64_t max_nbytes, int64_t timeout_ns, tenon_cancel* cancel,
+    tenon_shared_weights** out, tenon_error** err) {
   tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
   tenon_shared_weights_options options = {0};
   options.struct_size = sizeof options;
@@ -189,7 +197,18 @@ static inline tenon_status tenon_go_open_shared_weights(const char* path, const 
   options.group = group;
   options.directory = directory;
   options.max_nbytes = max_nbytes;
-  return tenon_open_shared_weights(path, name, &options, &wait, out, err);
+  if (!made.publishes) return tenon_open_shared_weights(made.path, name, &options, &wait, out, err);
+  if (made.path) return tenon_publish_shared_weights(made.path, name, &options, &wait, out, err);
+  return tenon_publish_shared_weights_values((const char* const*)made.names, made.values,
+                                             made.count, name, &options, &wait, out, err);
+}
+
+static inline tenon_status tenon_go_shared_weights_changed(tenon_shared_weights* weights,
+                                                           int64_t timeout_ns,
+                                                           tenon_cancel* cancel, uint64_t* version,
+                                                           tenon_error** err) {
+  tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
+  return tenon_shared_weights_changed(weights, &wait, version, err);
 }
 
 static inline tenon_status tenon_go_subscriber_recv_now(tenon_subscriber* subscriber,

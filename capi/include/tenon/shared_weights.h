@@ -202,7 +202,7 @@ TENON_API tenon_status tenon_publish_shared_weights(const char *path, const char
  * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_publish_shared_weights_values(
-    const char *const *names, const tenon_value *const *values, size_t count, const char *name,
+    const char *const *names, tenon_value *const *values, size_t count, const char *name,
     const tenon_shared_weights_options *options, const tenon_wait *wait, tenon_shared_weights **out,
     tenon_error **err) TENON_NOEXCEPT;
 

@@ -89,7 +89,7 @@ tenon_status tenon_publish_shared_weights(const char* path, const char* name,
 }
 
 tenon_status tenon_publish_shared_weights_values(const char* const* names,
-                                                 const tenon_value* const* values, size_t count,
+                                                 tenon_value* const* values, size_t count,
                                                  const char* name,
                                                  const tenon_shared_weights_options* options,
                                                  const tenon_wait* wait, tenon_shared_weights** out,

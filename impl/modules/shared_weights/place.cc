@@ -70,27 +70,6 @@ void remove_dead_turn(const Place& place) noexcept {
   }
 }
 
-std::string version_path(const Place& place, uint64_t version) {
-  return place.hold + format(".%llu", as_llu(version));
-}
-
-// The versions N of all files NAME.hold.N.
-Result<std::vector<uint64_t>> list_versions(const Place& place) {
-  const std::string begin = place.name + std::string(kHoldEnding) + ".";
-  std::vector<uint64_t> found;
-  TENON_ASSIGN(const os::Fd directory, os::open_directory(place.directory));
-  TENON_TRY(os::list_names(directory.get(), [&](const char* leaf) {
-    const std::string_view each(leaf);
-    if (!each.starts_with(begin)) return true;
-    uint64_t version = 0;
-    const char* const end = leaf + each.size();
-    const auto [stop, error] = std::from_chars(leaf + begin.size(), end, version);
-    if (error == std::errc() && stop == end) found.push_back(version);
-    return true;
-  }));
-  return found;
-}
-
 // Whether no process holds the version. The caller has NAME.lock, so an exclusive lock disturbs
 // nobody but a process that takes its hold, which then begins again.
 bool is_unheld(const Place& place, uint64_t version) {
@@ -164,6 +143,26 @@ Result<ForkClosed> try_first_hold(const Place& place) {
     // has NAME.lock, which the caller has now.
     return os::take_exclusive_lock(fd) && os::take_shared_lock(fd);
   });
+}
+
+std::string version_path(const Place& place, uint64_t version) {
+  return place.hold + format(".%llu", as_llu(version));
+}
+
+Result<std::vector<uint64_t>> list_versions(const Place& place) {
+  const std::string begin = place.name + std::string(kHoldEnding) + ".";
+  std::vector<uint64_t> found;
+  TENON_ASSIGN(const os::Fd directory, os::open_directory(place.directory));
+  TENON_TRY(os::list_names(directory.get(), [&](const char* leaf) {
+    const std::string_view each(leaf);
+    if (!each.starts_with(begin)) return true;
+    uint64_t version = 0;
+    const char* const end = leaf + each.size();
+    const auto [stop, error] = std::from_chars(leaf + begin.size(), end, version);
+    if (error == std::errc() && stop == end) found.push_back(version);
+    return true;
+  }));
+  return found;
 }
 
 Result<ForkClosed> try_version_hold(const Place& place, uint64_t version) {

@@ -5,8 +5,10 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "modules/shared_weights/fork_closed.h"
@@ -58,8 +60,11 @@ Result<ForkClosed> try_first_hold(const Place& place);
 
 // A process that has version N > 1 of the weights holds NAME.hold.N shared, besides NAME.hold. The
 // file of the newest version stays as long as the name, so that no number is used twice. The caller
-// of these functions has NAME.lock, except for the first.
+// of these functions has NAME.lock, except for the first three.
 
+std::string version_path(const Place& place, uint64_t version);
+// The versions N of all files NAME.hold.N, in no order.
+Result<std::vector<uint64_t>> list_versions(const Place& place);
 // Takes NAME.hold.N shared. Not open: there is no such file, or a process looks at it just now.
 Result<ForkClosed> try_version_hold(const Place& place, uint64_t version);
 // Makes NAME.hold.N and takes it shared.

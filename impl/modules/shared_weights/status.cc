@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <iterator>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -52,16 +54,44 @@ void ask_server(const Place& place, NameStatus* status) {
   status->state = status->facts.segment_nbytes == 0 ? NameState::kLoading : NameState::kLive;
 }
 
+// In ascending order. A process is there as often as it holds the file.
+std::vector<pid_t> holders_of(const std::string& path) {
+  std::vector<pid_t> holders;
+  Result<os::Fd> hold = os::open_lock_file(path, false, 0, static_cast<gid_t>(-1));
+  if (hold.is_ok()) holders = os::lock_owners(hold.value().get());
+  std::ranges::sort(holders);
+  return holders;
+}
+
+// `all` are the holders of NAME.hold, which each holder of a later version holds too.
+std::vector<VersionStatus> versions_of(const Place& place, const std::vector<pid_t>& all) {
+  std::vector<VersionStatus> found;
+  std::vector<pid_t> first = all;
+  Result<std::vector<uint64_t>> later = list_versions(place);
+  if (!later.is_ok()) return found;
+  std::ranges::sort(later.value(), std::greater());
+  for (const uint64_t version : later.value()) {
+    const std::vector<pid_t> holders = holders_of(version_path(place, version));
+    if (!holders.empty()) found.push_back({version, holders});
+    std::vector<pid_t> rest;
+    std::ranges::set_difference(first, holders, std::back_inserter(rest));
+    first = std::move(rest);
+  }
+  if (!first.empty()) found.push_back({kFirstVersion, first});
+  for (VersionStatus& each : found) {
+    const auto twice = std::ranges::unique(each.holders);
+    each.holders.erase(twice.begin(), twice.end());
+  }
+  return found;
+}
+
 NameStatus look_at(const Place& place) {
   NameStatus status;
   status.name = place.name;
-  Result<os::Fd> hold = os::open_lock_file(place.hold, false, 0, static_cast<gid_t>(-1));
-  if (hold.is_ok()) {
-    status.holders = os::lock_owners(hold.value().get());
-    std::ranges::sort(status.holders);
-    const auto twice = std::ranges::unique(status.holders);
-    status.holders.erase(twice.begin(), twice.end());
-  }
+  status.holders = holders_of(place.hold);
+  status.versions = versions_of(place, status.holders);
+  const auto twice = std::ranges::unique(status.holders);
+  status.holders.erase(twice.begin(), twice.end());
   if (!status.holders.empty()) status.state = NameState::kChanging;
   ask_server(place, &status);
   return status;

@@ -21,12 +21,19 @@ enum class NameState {
   kRefused,   // the server does not answer this user
 };
 
+// The processes that have one version, as /proc/locks shows them, in ascending order.
+struct VersionStatus {
+  uint64_t version = kFirstVersion;
+  std::vector<pid_t> holders;
+};
+
 struct NameStatus {
   std::string name;
   NameState state = NameState::kDead;
   Facts facts;                 // kLive, kLoading
   int32_t server_pid = 0;      // if there is a listener
   std::vector<pid_t> holders;  // those that /proc/locks shows, in ascending order
+  std::vector<VersionStatus> versions;  // those that a process holds, the newest first
 };
 
 // Looks at the names of a directory, in the order of their names, and changes nothing. An empty

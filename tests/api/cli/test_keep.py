@@ -16,6 +16,7 @@ import pytest
 from conftest import NOBODY, SOURCE, TENON, read_json, run, wait_until, wait_until_stopped
 
 WEIGHTS = SOURCE / "tests/peers/golden/weights/torch-2.8.0.pt2"
+OTHER = WEIGHTS.with_name("torch-2.15.0.pt2")
 UNIT = SOURCE / "cli/systemd/tenon-weights@.service"
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -25,9 +26,11 @@ Start = Callable[..., "subprocess.Popen[str]"]
 def start() -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
 
-    def begin(*arguments: object, **environment: str) -> subprocess.Popen[str]:
+    def begin(
+        *arguments: object, action: str = "keep", **environment: str
+    ) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [TENON, "weights", "keep", *map(str, arguments)],
+            [TENON, "weights", action, *map(str, arguments)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -219,3 +222,28 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_keeper_takes_a_new_version(tmp_path: Path, start: Start) -> None:
+    keeper = start("net", WEIGHTS, "--directory", tmp_path)
+    assert ", version 1, loaded" in first_line(keeper)
+    switched = read_json("weights", "switch", "net", OTHER, "--directory", tmp_path)
+    assert switched["version"] == 2
+    line = first_line(keeper)
+    assert OTHER.name in line and ", version 2, found" in line
+    listed = read_json("weights", "ls", tmp_path)["weights"][0]
+    assert (listed["version"], listed["file"]) == (2, OTHER.name)
+    assert listed["versions"] == [{"version": 2, "holders": [keeper.pid]}]
+    assert run("weights", "drop", "net", "--directory", tmp_path).returncode == 0
+    assert keeper.wait(60) == 0 and list(tmp_path.iterdir()) == []
+
+
+def test_a_switch_that_nobody_takes_stays(tmp_path: Path, start: Start) -> None:
+    switch = start("net", OTHER, "--directory", tmp_path, action="switch")
+    assert first_line(switch) == "version 1 of net is published\n"
+    assert "no other process has it yet" in first_line(switch)
+    assert run("weights", "switch", "net").returncode == 2
+    keeper = start("net", "--directory", tmp_path)
+    first_line(keeper)
+    assert switch.wait(60) == 0
+    assert holders(tmp_path) == [keeper.pid]

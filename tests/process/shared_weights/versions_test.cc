@@ -129,7 +129,7 @@ TEST(SharedWeightsVersions, AreMadeOfValues) {
     REQUIRE_OK(tenon_tensor_new(storage, &spec, &tensor, err));
     tenon_value* value = nullptr;
     REQUIRE_OK(tenon_value_new_tensor(tensor, &value, err));
-    const std::array<const tenon_value*, 2> values{value, value};
+    const std::array<tenon_value*, 2> values{value, value};
     const auto publish = [&](std::array<const char*, 2> names, Opened* out) {
       auto how = tenon::test::sized<tenon_shared_weights_options>();
       how.directory = scene.directory().c_str();

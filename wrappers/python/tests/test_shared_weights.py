@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 import threading
@@ -171,4 +172,23 @@ def test_an_index_of_shards_is_refused(file: Path, folder: Path) -> None:
     index.write_text(json.dumps({"weight_map": {"a": file.name, "b": file.name}}))
     with pytest.raises(tenon.Unsupported, match="a name of its own"):
         tenon.weights.open(index, name="net", directory=folder)
+    assert not list(folder.iterdir())
+
+
+def test_a_new_version(file: Path, folder: Path) -> None:
+    with tenon.weights.open(file, name="net", directory=folder) as old:
+        assert old.changed(timeout=0) is None and old.changed(0.01) is None
+        step = {"a": np.full((2, 3), 7, np.float32).T, "new": np.arange(3)}
+        with tenon.weights.publish("net", step, directory=folder, timeout=30) as new:
+            assert new.info().version == 2 and new.info().loaded
+            assert old.changed(timeout=30) == 2
+            assert select.select([old.changed_fd()], [], [], 0)[0]
+            assert old["a"].tolist() == [[0, 1, 2], [3, 4, 5]]
+            with tenon.weights.open(name="net", directory=folder) as newest:
+                assert newest.info().version == 2 and newest["new"].tolist() == [0, 1, 2]
+                assert newest["a"].tolist() == [[7, 7]] * 3
+            with tenon.weights.publish("net", file, directory=folder) as third:
+                assert third.info().version == 3 and new.changed(timeout=30) == 3
+        with pytest.raises(tenon.InvalidArgument):
+            tenon.weights.publish("net", {}, directory=folder)
     assert not list(folder.iterdir())

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+from os import PathLike
 from typing import NamedTuple
 
 from tenon._native import Struct, ffi, lib
 from tenon._options import flags, small
-from tenon._text import encoded
+from tenon._text import encoded, texts
 from tenon.archive import path_of
-from tenon.error import filled
-from tenon.wait import waited
+from tenon.error import Timeout, WouldBlock, call, filled
+from tenon.wait import run, waited
 from tenon.weights import NamedWeights
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from tenon.archive import Path
@@ -31,7 +33,7 @@ class SharedWeightsInfo(NamedTuple):
     - nbytes: The bytes of the shared memory.
     - file_nbytes, file_mtime_ns and file_crc: Identify the version of the file that was loaded.
       file_crc is the CRC-32 of its first MiB.
-    - version: 1.
+    - version: Of the weights under this name. The first one is 1.
     - loaded: Whether this object loaded the file. Otherwise it found the weights in memory.
     - serves: Whether this process hands the weights to others now.
     - loader_pid: The process that loaded the file, which may have ended.
@@ -78,6 +80,30 @@ class SharedWeights(NamedWeights):
         return SharedWeightsInfo(**facts | {n: bool(facts[n]) for n in ("loaded", "serves")})
 
 
+    def changed(
+        self, timeout: float | None = None, *, cancel: Cancel | None = None
+    ) -> int | None:
+        """Wait until the name has a newer version, and return the newest one that is known. None:
+        the timeout is over. With a timeout of 0 this only looks.
+
+        tenon.weights.open(name=...) without a path opens the newest version.
+        """
+        version = ffi.new("uint64_t *")
+        step = partial(lib.tenon_shared_weights_changed, self._own())
+        try:
+            run(lambda wait, error: step(wait, version, error), timeout, cancel)
+        except (Timeout, WouldBlock):
+            return None
+        return int(version[0])
+
+    def changed_fd(self) -> int:
+        """An fd that select and asyncio find readable while the name has a newer version. It lives
+        as long as the weights, and is not to be read."""
+        fd = ffi.new("int *")
+        call(lib.tenon_shared_weights_changed_fd, self._own(), fd)
+        return int(fd[0])
+
+
 class _Watcher:
     """A progress function, and the exception that it raised."""
 
@@ -100,10 +126,11 @@ def _tell(context: Any, done: int, total: int) -> None:
     watcher.tell(done, total)
 
 
-def open_shared(
-    path: Path | None,
+def make_shared(
+    source: Path | Mapping[str, Any] | None,
     name: str,
     *,
+    publish: bool,
     directory: Path | None,
     group: int | None,
     max_nbytes: int,
@@ -111,7 +138,7 @@ def open_shared(
     timeout: float | None,
     cancel: Cancel | None,
 ) -> SharedWeights:
-    """As tenon.weights.open with a name."""
+    """As tenon.weights.publish, or as tenon.weights.open with a name."""
     options = Struct(
         "tenon_shared_weights_options",
         flags=flags("SHARED_WEIGHTS", group=group is not None),
@@ -124,8 +151,18 @@ def open_shared(
     if watcher is not None:
         options.cdata.progress = lib.tenon_python_progress
         options.point(progress_context=ffi.new_handle(watcher))
-    file = ffi.NULL if path is None else path_of(path)
-    request = lib.tenon_open_shared_weights, file, encoded(name, "the name"), options.cdata
+    rest = encoded(name, "the name"), options.cdata
+    request: tuple[Any, ...]
+    if isinstance(source, (str, bytes, PathLike)) or source is None:
+        function = lib.tenon_publish_shared_weights if publish else lib.tenon_open_shared_weights
+        request = function, ffi.NULL if source is None else path_of(source), *rest
+    else:
+        from tenon._to_value import Maker
+
+        maker = Maker()
+        keys, keep = texts(source.keys(), "the name of a weight")
+        values = ffi.new("tenon_value *[]", [maker.make(source[key]) for key in source.keys()])
+        request = lib.tenon_publish_shared_weights_values, keys, values, len(keep), *rest
     weights = SharedWeights(
         waited("tenon_shared_weights", *request, timeout=timeout, cancel=cancel, whole=True)
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tenon._options import Mode
     from tenon.archive import Check, Durability, Path, Tensors
     from tenon.arena import Arena
-    from tenon.shared_weights import Progress
+    from tenon.shared_weights import Progress, SharedWeights
     from tenon.wait import Cancel
 
 
@@ -178,11 +178,47 @@ def open(
         if path is None:
             raise TypeError("weights.open needs a path or a name")
         return open_weights(path)
-    from tenon.shared_weights import open_shared
+    from tenon.shared_weights import make_shared
 
-    return open_shared(
+    return make_shared(
         path,
         name,
+        publish=False,
+        directory=directory,
+        group=group,
+        max_nbytes=max_nbytes,
+        progress=progress,
+        timeout=timeout,
+        cancel=cancel,
+    )
+
+
+def publish(
+    name: str,
+    source: Path | Mapping[str, Any],
+    *,
+    directory: Path | None = None,
+    group: int | None = None,
+    max_nbytes: int = 0,
+    progress: Progress | None = None,
+    timeout: float | None = None,
+    cancel: Cancel | None = None,
+) -> SharedWeights:
+    """Publish the next version of the weights of a name: a file, or a state dict, whose tensors are
+    copied.
+
+    Newcomers get the new version. Processes that have an older one keep it, and their
+    weights.changed() says that there is a newer one. The new version lives as long as a process has
+    it, so keep the result until another process has opened it. The parameters are those of open().
+
+    Raises Timeout if another process publishes under this name. Its details name the pid.
+    """
+    from tenon.shared_weights import make_shared
+
+    return make_shared(
+        source,
+        name,
+        publish=True,
         directory=directory,
         group=group,
         max_nbytes=max_nbytes,

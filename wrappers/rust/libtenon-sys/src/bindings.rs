@@ -2806,7 +2806,7 @@ pub struct tenon_shared_weights_info {
     pub file_mtime_ns: i64,
     ///The CRC-32 of the first MiB of the file.
     pub file_crc: u64,
-    ///The version of the weights under this name. It is 1.
+    ///The version of the weights under this name. The first one is 1.
     pub version: u64,
     ///How many tensors there are.
     pub count: u64,
@@ -6961,7 +6961,8 @@ extern "C" {
  Otherwise it maps the memory that another process has, however long ago that one loaded it.
 
  The path only says which file is meant. The weights of a name stay as they were loaded when the
- file changes. A process that opens the name with a changed file gets an error.
+ file changes. A process that opens the name with a changed file gets an error. Without a path the
+ call gives the newest version.
  @param[in]  path     borrowed. NULL means to load nothing: the call succeeds only if a process
                       has the weights.
  @param[in]  name     borrowed: at most 200 bytes, without a slash, not beginning with a dot.
@@ -6997,6 +6998,97 @@ extern "C" {
         options: *const tenon_shared_weights_options,
         wait: *const tenon_wait,
         out: *mut *mut tenon_shared_weights,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Publishes a file as the next version of the weights of a name. The call loads the file first, and
+ then switches in one step. If no process has weights of the name, the file becomes version 1.
+
+ Processes that have an older version keep it. Its memory is freed when the last of them releases
+ it. The new version lives as long as a process has it, so the publisher keeps `out` until another
+ process has opened the name. If no process has the new version any more, then a process with the
+ newest older version hands that one out again.
+ @param[in]  path     borrowed.
+ @param[in]  name     borrowed, as for tenon_open_shared_weights.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[in]  wait     borrowed. It bounds the wait for another process that publishes under this
+                      name. NULL means to wait for ever. Only its cancel ends a load.
+ @param[out] out      new reference; release it with tenon_shared_weights_release. Untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, or an error after which no process sees a change:
+ - TENON_TIMEOUT, TENON_WOULD_BLOCK: the wait ended while another process publishes. The detail
+   "pid" names that process, which may be stopped (SIGSTOP).
+ - TENON_PERMISSION: the weights are another user's, or a file or the directory may not be used.
+ - TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_INTERRUPTED, TENON_CANCELLED,
+   TENON_RESOURCE_EXHAUSTED, TENON_CORRUPT, TENON_UNSUPPORTED, TENON_IO, as from
+   tenon_open_shared_weights.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_publish_shared_weights(
+        path: *const ::core::ffi::c_char,
+        name: *const ::core::ffi::c_char,
+        options: *const tenon_shared_weights_options,
+        wait: *const tenon_wait,
+        out: *mut *mut tenon_shared_weights,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Publishes tensors as the next version of the weights of a name, such as those of a trainer. Does
+ what tenon_publish_shared_weights does, as if the tensors were a safetensors file. The elements
+ are copied once, and must not change during the call. The tensors may be views, and of any
+ strides.
+ @param[in]  names    borrowed: `count` names in UTF-8, each of them once.
+ @param[in]  values   borrowed: for each name a value of a tensor.
+ @param[in]  count    at least 1.
+ @param[in]  name     borrowed, as for tenon_open_shared_weights.
+ @param[in]  options  borrowed. NULL means the defaults. `progress` is not called.
+ @param[in]  wait     borrowed, as for tenon_publish_shared_weights.
+ @param[out] out      new reference; release it with tenon_shared_weights_release. Untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, or an error after which no process sees a change: those of
+         tenon_publish_shared_weights, and
+ - TENON_INVALID_ARGUMENT: no tensor, a value that is no tensor, or a name twice.
+ - TENON_UNSUPPORTED: a safetensors file has no such element type; or a tensor is sparse,
+   quantised, conjugated lazily, or on another device than the CPU. The detail "name" names it.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_publish_shared_weights_values(
+        names: *const *const ::core::ffi::c_char,
+        values: *const *mut tenon_value,
+        count: usize,
+        name: *const ::core::ffi::c_char,
+        options: *const tenon_shared_weights_options,
+        wait: *const tenon_wait,
+        out: *mut *mut tenon_shared_weights,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Waits until the name has a newer version than `weights`. Open the name again without a path to
+ get it.
+ @param[in]  weights  borrowed.
+ @param[in]  wait     borrowed. A timeout of 0 only looks. NULL means to wait for ever.
+ @param[out] version  optional: the newest version of which this process knows. Untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, or
+ - TENON_TIMEOUT, or with a timeout of 0 TENON_WOULD_BLOCK: there is no newer version.
+ - TENON_UNSUPPORTED: this process is a child of fork, and its parent opened the weights.
+ - TENON_INVALID_ARGUMENT, TENON_INTERRUPTED, TENON_CANCELLED, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_shared_weights_changed(
+        weights: *const tenon_shared_weights,
+        wait: *const tenon_wait,
+        version: *mut u64,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives an fd for poll that is readable while the name has a newer version than `weights`. Do not
+ read it.
+ @param[in]  weights  borrowed.
+ @param[out] out      borrowed: it lives as long as the weights. Untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED as from tenon_shared_weights_changed,
+         TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_shared_weights_changed_fd(
+        weights: *const tenon_shared_weights,
+        out: *mut ::core::ffi::c_int,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Adds a reference.

@@ -1,7 +1,7 @@
 //! Weights that the processes of a machine share by a name: the first process loads the file, and
 //! every other process maps the same memory.
 
-use std::ffi::CString;
+use std::ffi::{c_char, CString};
 use std::fmt;
 use std::path::Path;
 use std::ptr::{self, NonNull};
@@ -9,8 +9,8 @@ use std::ptr::{self, NonNull};
 use crate::error::{check, make, Result};
 use crate::member::names;
 use crate::sys;
-use crate::text::{c_path, c_text};
-use crate::value::Value;
+use crate::text::{c_path, c_text, Names};
+use crate::value::{Items, Value};
 use crate::wait::Wait;
 
 /// Says how to open shared weights.
@@ -56,7 +56,7 @@ pub struct SharedWeightsInfo {
     pub file_mtime_ns: i64,
     /// The CRC-32 of the first MiB of the file.
     pub file_crc: u64,
-    /// The version of the weights under this name, which is 1.
+    /// The version of the weights under this name. The first is 1.
     pub version: u64,
     /// How many tensors there are.
     pub count: u64,
@@ -121,11 +121,65 @@ impl SharedWeights {
         Self::open_raw(None, name, options, wait.into())
     }
 
+    /// Publishes a file as the next version of the weights of a name. Newcomers get it, and
+    /// processes that have an older version keep that one. The wait is for another process that
+    /// publishes under the name.
+    pub fn publish<'w>(
+        path: impl AsRef<Path>,
+        name: &str,
+        options: &SharedWeightsOptions,
+        wait: impl Into<Wait<'w>>,
+    ) -> Result<SharedWeights> {
+        let path = c_path(path.as_ref())?;
+        // SAFETY: all arguments are borrowed for the call, and the result is a new reference.
+        Self::made(name, options, wait.into(), |name, options, wait, out, err| unsafe {
+            sys::tenon_publish_shared_weights(path.as_ptr(), name, options, wait, out, err)
+        })
+    }
+
+    /// Publishes a copy of tensors as the next version.
+    pub fn publish_values<'a, 'w, V: Into<Value>>(
+        tensors: impl IntoIterator<Item = (&'a str, V)>,
+        name: &str,
+        options: &SharedWeightsOptions,
+        wait: impl Into<Wait<'w>>,
+    ) -> Result<SharedWeights> {
+        let (keys, values): (Vec<_>, Vec<V>) = tensors.into_iter().unzip();
+        let (keys, values) = (Names::new(keys, "the name of a weight")?, Items::new(values));
+        let (texts, items) = (keys.raw.as_ptr(), values.as_ptr());
+        // SAFETY: as for publish(). There are as many names as values.
+        Self::made(name, options, wait.into(), |name, options, wait, out, err| unsafe {
+            let n = values.len();
+            sys::tenon_publish_shared_weights_values(
+                texts, items, n, name, options, wait, out, err,
+            )
+        })
+    }
+
     fn open_raw(
         path: Option<&CString>,
         name: &str,
         options: &SharedWeightsOptions,
         wait: Wait<'_>,
+    ) -> Result<SharedWeights> {
+        let path = path.map_or(ptr::null(), |path| path.as_ptr());
+        // SAFETY: all arguments are borrowed for the call, and the result is a new reference.
+        Self::made(name, options, wait, |name, options, wait, out, err| unsafe {
+            sys::tenon_open_shared_weights(path, name, options, wait, out, err)
+        })
+    }
+
+    fn made(
+        name: &str,
+        options: &SharedWeightsOptions,
+        wait: Wait<'_>,
+        call: impl FnOnce(
+            *const c_char,
+            *const sys::tenon_shared_weights_options,
+            *const sys::tenon_wait,
+            *mut *mut sys::tenon_shared_weights,
+            *mut *mut sys::tenon_error,
+        ) -> sys::tenon_status,
     ) -> Result<SharedWeights> {
         let (name, wait) = (c_text(name, "the name")?, wait.raw());
         let given = blank!(tenon_shared_weights_options {
@@ -134,12 +188,20 @@ impl SharedWeights {
             directory: options.directory.as_ref().map_or(ptr::null(), |path| path.as_ptr()),
             max_nbytes: options.max_nbytes,
         });
-        let path = path.map_or(ptr::null(), |path| path.as_ptr());
-        // SAFETY: all arguments are borrowed for the call, and the result is a new reference.
-        let raw = make(|out, err| unsafe {
-            sys::tenon_open_shared_weights(path, name.as_ptr(), &given, &wait, out, err)
-        })?;
+        let raw = make(|out, err| call(name.as_ptr(), &given, &wait, out, err))?;
         Ok(SharedWeights { raw })
+    }
+
+    /// Waits until the name has a newer version than this one, and gives the newest that is known.
+    /// With a wait of 0 it only looks: [`ErrorKind::WouldBlock`](crate::ErrorKind::WouldBlock) says
+    /// that there is none.
+    pub fn changed<'w>(&self, wait: impl Into<Wait<'w>>) -> Result<u64> {
+        let (wait, mut version) = (wait.into().raw(), 0);
+        // SAFETY: self keeps the weights, and the other arguments live as long as the call.
+        check(|err| unsafe {
+            sys::tenon_shared_weights_changed(self.as_raw(), &wait, &mut version, err)
+        })?;
+        Ok(version)
     }
 
     /// Lists the names of all tensors in the order of the file.

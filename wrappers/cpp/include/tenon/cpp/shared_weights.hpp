@@ -10,6 +10,7 @@
 #include <tenon/cpp/module.hpp>
 #include <tenon/cpp/text.hpp>
 #include <tenon/cpp/value.hpp>
+#include <tenon/cpp/value_items.hpp>
 #include <tenon/cpp/wait.hpp>
 
 #include <cstdint>
@@ -52,26 +53,56 @@ class SharedWeights
                                         const SharedWeightsOptions& options = {},
                                         const Wait& wait = {}) {
     if (path && !detail::is_c_text(*path)) return detail::has_nul("the path");
-    if (!detail::is_c_text(name)) return detail::has_nul("the name");
-    if (!detail::is_c_text(options.directory)) return detail::has_nul("the directory");
-    tenon_shared_weights_options c{};
-    c.struct_size = sizeof c;
-    c.flags = options.group ? std::uint32_t{TENON_SHARED_WEIGHTS_GROUP} : 0U;
-    c.group = options.group.value_or(0);
-    c.directory = options.directory.empty() ? nullptr : options.directory.c_str();
-    c.max_nbytes = options.max_nbytes;
-    if (options.progress) {
-      c.progress = &tell;
-      c.progress_context = const_cast<SharedWeightsOptions*>(&options);
-    }
-    tenon_shared_weights* out = nullptr;
+    return made(name, options, wait, [&](auto... rest) {
+      return tenon_open_shared_weights(path ? path->c_str() : nullptr, rest...);
+    });
+  }
+
+  /// Publishes a file as the next version of the weights of a name. Newcomers get it, and processes
+  /// that have an older version keep that one. kTimeout with the detail "pid" names another
+  /// process that publishes under this name.
+  static Result<SharedWeights> try_publish(const std::string& path, const std::string& name,
+                                           const SharedWeightsOptions& options = {},
+                                           const Wait& wait = {}) {
+    if (!detail::is_c_text(path)) return detail::has_nul("the path");
+    return made(name, options, wait, [&](auto... rest) {
+      return tenon_publish_shared_weights(path.c_str(), rest...);
+    });
+  }
+
+  /// Publishes a copy of tensors as the next version.
+  static Result<SharedWeights> try_publish_values(const NamedValues& tensors,
+                                                  const std::string& name,
+                                                  const SharedWeightsOptions& options = {},
+                                                  const Wait& wait = {}) {
+    const Result<detail::CNamedValues> c = detail::c_named_values(tensors, "the name of a weight");
+    if (!c) return c.error();
+    return made(name, options, wait, [&](auto... rest) {
+      return tenon_publish_shared_weights_values(c->names.data(), c->values.data(),
+                                                 c->names.size(), rest...);
+    });
+  }
+
+  /// Waits until the name has a newer version than this one, and gives the newest that is known.
+  /// With a timeout of 0 it only looks, and kWouldBlock says that there is none.
+  Result<std::uint64_t> try_changed(const Wait& wait = {}) const {
+    std::uint64_t version = 0;
     const Result<void> called =
         detail::waiting(wait, [&](const tenon_wait* waiting, tenon_error** err) {
-          return tenon_open_shared_weights(path ? path->c_str() : nullptr, name.c_str(), &c,
-                                           waiting, &out, err);
+          return tenon_shared_weights_changed(get(), waiting, &version, err);
         });
     if (!called) return called.error();
-    return adopt(out);
+    return version;
+  }
+
+  /// Gives an fd that poll() finds readable while the name has a newer version. It is borrowed, and
+  /// not to be read.
+  Result<int> try_changed_fd() const {
+    int fd = -1;
+    const Result<void> called = detail::call(
+        [&](tenon_error** err) { return tenon_shared_weights_changed_fd(get(), &fd, err); });
+    if (!called) return called.error();
+    return fd;
   }
 
   /// Gives the names of all tensors in the order of the file.
@@ -105,12 +136,47 @@ class SharedWeights
                             const SharedWeightsOptions& options = {}, const Wait& wait = {}) {
     return try_open(path, name, options, wait).value();
   }
+  static SharedWeights publish(const std::string& path, const std::string& name,
+                               const SharedWeightsOptions& options = {}, const Wait& wait = {}) {
+    return try_publish(path, name, options, wait).value();
+  }
+  static SharedWeights publish_values(const NamedValues& tensors, const std::string& name,
+                                      const SharedWeightsOptions& options = {},
+                                      const Wait& wait = {}) {
+    return try_publish_values(tensors, name, options, wait).value();
+  }
+  std::uint64_t changed(const Wait& wait = {}) const { return try_changed(wait).value(); }
+  int changed_fd() const { return try_changed_fd().value(); }
   std::vector<std::string> names() const { return try_names().value(); }
   Value tensor(const std::string& name) const { return try_tensor(name).value(); }
   SharedWeightsInfo info() const { return try_info().value(); }
 #endif
 
  private:
+  // Calls make(name, options, wait, out, err).
+  template <class Make>
+  static Result<SharedWeights> made(const std::string& name, const SharedWeightsOptions& options,
+                                    const Wait& wait, Make&& make) {
+    if (!detail::is_c_text(name)) return detail::has_nul("the name");
+    if (!detail::is_c_text(options.directory)) return detail::has_nul("the directory");
+    tenon_shared_weights_options c{};
+    c.struct_size = sizeof c;
+    c.flags = options.group ? std::uint32_t{TENON_SHARED_WEIGHTS_GROUP} : 0U;
+    c.group = options.group.value_or(0);
+    c.directory = options.directory.empty() ? nullptr : options.directory.c_str();
+    c.max_nbytes = options.max_nbytes;
+    if (options.progress) {
+      c.progress = &tell;
+      c.progress_context = const_cast<SharedWeightsOptions*>(&options);
+    }
+    tenon_shared_weights* out = nullptr;
+    const Result<void> called =
+        detail::waiting(wait, [&](const tenon_wait* waiting, tenon_error** err) {
+          return make(name.c_str(), &c, waiting, &out, err);
+        });
+    if (!called) return called.error();
+    return adopt(out);
+  }
   static void tell(void* context, std::uint64_t done, std::uint64_t total) noexcept {
     static_cast<const SharedWeightsOptions*>(context)->progress(done, total);
   }
