@@ -45,7 +45,7 @@ Status check_value(const PublishedTensor& each) {
     return refuse("is conjugated or negated lazily: resolve it first");
   if (tensor.storage()->is_meta() || tensor.storage()->is_on_device())
     return refuse("is not in the memory of the host: copy it there first");
-  if (weights::safetensors_dtype(tensor.type()).empty())
+  if (weights::safetensors_dtype_of(tensor.type()) == nullptr)
     return refuse("has an element type that safetensors does not have");
   return Status::ok();
 }
@@ -113,7 +113,7 @@ Result<ValuesFile> layout_values(const std::vector<PublishedTensor>& values) {
     if (at != 0 || header.size() > 1) header += ',';
     append_text(each.name, &header);
     header += R"(:{"dtype":")";
-    header += weights::safetensors_dtype(tensor.type());
+    header += weights::safetensors_dtype_of(tensor.type())->name;
     header += R"(","shape":[)";
     for (size_t dim = 0; dim < tensor.sizes().size(); ++dim)
       header +=

@@ -316,6 +316,8 @@ Result<std::map<std::string, std::string>> read_shard_index(const archive::ZipSo
 
 #else
 
+const SafetensorsDtype* safetensors_dtype_of(tensor::ScalarType) noexcept { return nullptr; }
+
 std::string_view safetensors_dtype(tensor::ScalarType) noexcept { return {}; }
 
 Result<std::map<std::string, std::string>> read_shard_index(const archive::ZipSource& source,

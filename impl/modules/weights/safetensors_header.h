@@ -24,7 +24,7 @@ struct SafetensorsDtype {
   std::optional<tensor::ScalarType> type;  // nothing: no element of PyTorch is one such number
 };
 // The dtype of a tensor's numbers. Null: the format has none. An element of kFloat4E2m1fnX2 is two
-// numbers of its dtype. Only in a build with JSON.
+// numbers of its dtype. A build without JSON has no dtypes.
 const SafetensorsDtype* safetensors_dtype_of(tensor::ScalarType type) noexcept;
 
 struct SafetensorsEntry {
