@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"libtenon/tenon"
 )
@@ -56,6 +57,34 @@ func TestSharedWeightsAreLoadedOnce(t *testing.T) {
 	}
 	if left := must(os.ReadDir(options.Directory)); len(left) != 0 {
 		t.Errorf("left are %v", left)
+	}
+}
+
+func TestSharedWeightsHaveVersions(t *testing.T) {
+	nothingLeft(t)
+	ctx := context.Background()
+	options := &tenon.SharedWeightsOptions{Directory: t.TempDir()}
+	file := goldenWeights("torch-2.8.0.pt2")
+	first := must(tenon.PublishSharedWeights(ctx, file, "net", options))
+	defer first.Close()
+	soon, cancel := context.WithTimeout(ctx, time.Millisecond)
+	defer cancel()
+	if _, err := first.Changed(soon); !errors.Is(err, tenon.ErrTimeout) {
+		t.Errorf("there is no newer version: %v", err)
+	}
+	value := must(first.Tensor("weight"))
+	defer value.Close()
+	second := must(tenon.PublishSharedWeightsValues(
+		ctx, []string{"step"}, []*tenon.Value{value}, "net", options,
+	))
+	defer second.Close()
+	if version := must(first.Changed(ctx)); version != 2 {
+		t.Errorf("the newest version is %d", version)
+	}
+	newest, info := openShared(t, "", options)
+	defer newest.Close()
+	if names := must(newest.Names()); info.Version != 2 || !slices.Equal(names, []string{"step"}) {
+		t.Errorf("version %d has %v", info.Version, names)
 	}
 }
 

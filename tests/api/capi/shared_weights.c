@@ -363,6 +363,51 @@ static void refused(void) {
   CHECK(tenon_shared_weights_retain(NULL) == NULL);
 }
 
+static void publishes(void) {
+  const tenon_shared_weights_options options = in_rendezvous();
+  tenon_shared_weights *old = open_shared(golden(), "net"), *next = NULL, *none = NULL;
+  const char *names[2] = {"a", NULL};
+  tenon_value *values[2] = {NULL, NULL};
+  tenon_wait wait = seconds(0);
+  uint64_t version = 7;
+  int fd = -1;
+  FAILS_KEEPING(TENON_WOULD_BLOCK, version,
+                tenon_shared_weights_changed(old, &wait, &version, ERR));
+  wait = seconds(30);
+  OK(tenon_publish_shared_weights(golden(), "net", &options, &wait, &next, ERR));
+  CHECK(info_of(next).version == 2 && info_of(next).loaded == 1 && info_of(next).serves == 1);
+  OK(tenon_shared_weights_changed(old, &wait, &version, ERR));
+  CHECK_EQ(version, 2);
+  OK(tenon_shared_weights_changed(old, NULL, NULL, ERR));
+  OK(tenon_shared_weights_changed_fd(old, &fd, ERR));
+  CHECK(fd >= 0);
+  tenon_shared_weights_release(next);
+
+  next = NULL;
+  OK(tenon_shared_weights_tensor(old, "weight", &values[0], ERR));
+  OK(tenon_publish_shared_weights_values(names, values, 1, "net", &options, &wait, &next, ERR));
+  CHECK(info_of(next).version == 3 && info_of(next).count == 1);
+
+  INVALID_KEEPING(none, tenon_publish_shared_weights(NULL, "net", &options, NULL, &none, ERR));
+  INVALID(tenon_publish_shared_weights(golden(), "net", &options, NULL, NULL, ERR));
+  FAILS_KEEPING(TENON_NOT_FOUND, none,
+                tenon_publish_shared_weights("/nowhere", "net", &options, NULL, &none, ERR));
+  INVALID_KEEPING(none, tenon_publish_shared_weights_values(names, values, 0, "net", &options, NULL,
+                                                            &none, ERR));
+  INVALID_KEEPING(none, tenon_publish_shared_weights_values(names, values, 2, "net", &options, NULL,
+                                                            &none, ERR));
+  INVALID_KEEPING(none, tenon_publish_shared_weights_values(NULL, values, 1, "net", &options, NULL,
+                                                            &none, ERR));
+  INVALID(tenon_publish_shared_weights_values(names, values, 1, "net", &options, NULL, NULL, ERR));
+  INVALID_KEEPING(version, tenon_shared_weights_changed(NULL, NULL, &version, ERR));
+  INVALID_KEEPING(fd, tenon_shared_weights_changed_fd(NULL, &fd, ERR));
+  INVALID(tenon_shared_weights_changed_fd(old, NULL, ERR));
+  tenon_value_release(values[0]);
+  tenon_shared_weights_release(next);
+  tenon_shared_weights_release(old);
+  CHECK_EQ(files_left(), 0);
+}
+
 /* The directory of the default belongs to this user alone, and goes with the last name. */
 static void in_the_default_directory(void) {
   tenon_shared_weights *weights = NULL;
@@ -389,6 +434,7 @@ int main(void) {
   RUN(in_a_child);
   RUN(other_versions_are_refused);
   RUN(refused);
+  RUN(publishes);
   RUN(in_the_default_directory);
   CHECK(rmdir(rendezvous) == 0);
   remove_folder();

@@ -59,6 +59,26 @@ TEST_F(SharedWeightsFile, AreLoadedOnce) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path));
 }
 
+TEST_F(SharedWeightsFile, HaveVersions) {
+  const SharedFolder folder;
+  SharedWeightsOptions options;
+  options.directory = folder.path;
+  tenon::Wait now;
+  now.timeout = std::chrono::nanoseconds(0);
+  tenon::Wait wait;
+  wait.timeout = std::chrono::seconds(30);
+  const SharedWeights first = SharedWeights::publish(kSharedFile, "net", options);
+  EXPECT_EQ(first.info().version, 1U);
+  EXPECT_EQ(first.try_changed(now).code(), tenon::Code::kWouldBlock);
+  const tenon::NamedValues step{{"step", tenon::zeros<float>({2})}};
+  const SharedWeights second = SharedWeights::publish_values(step, "net", options);
+  EXPECT_EQ(second.info().version, 2U);
+  EXPECT_EQ(first.changed(wait), 2U);
+  EXPECT_GE(first.changed_fd(), 0);
+  const SharedWeights newest = SharedWeights::open(std::nullopt, "net", options);
+  EXPECT_EQ(newest.names(), std::vector<std::string>{"step"});
+}
+
 TEST_F(SharedWeightsFile, OfAWrongNameAreRefused) {
   const SharedFolder folder;
   SharedWeightsOptions options;

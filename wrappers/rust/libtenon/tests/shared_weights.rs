@@ -45,6 +45,22 @@ fn loaded_once() {
 }
 
 #[test]
+fn versions() {
+    let folder = Folder::new();
+    let options = SharedWeightsOptions::new().directory(&folder.0).unwrap();
+    let first = SharedWeights::publish(golden(), "net", &options, PATIENCE).unwrap();
+    assert_eq!(first.info().unwrap().version, 1);
+    assert_eq!(first.changed(Duration::ZERO).unwrap_err().kind(), ErrorKind::WouldBlock);
+    let weight = || first.tensor("weight").unwrap();
+    let second =
+        SharedWeights::publish_values([("step", weight())], "net", &options, PATIENCE).unwrap();
+    assert_eq!(second.info().unwrap().version, 2);
+    assert_eq!(first.changed(PATIENCE).unwrap(), 2);
+    let newest = SharedWeights::attach("net", &options, PATIENCE).unwrap();
+    assert_eq!(newest.names().unwrap(), ["step"]);
+}
+
+#[test]
 fn refused() {
     let folder = Folder::new();
     let options = SharedWeightsOptions::new().directory(&folder.0).unwrap();
