@@ -146,7 +146,9 @@ void add_weights(CLI::App* app, Options* options) {
       ->option_text(" ");
   weights->add_option("NAME", given.name, "The name; for ls, the directory instead")
       ->option_text(" ");
-  weights->add_option("FILE", given.file, "For keep and switch: the file; keep only attaches without it")
+  weights
+      ->add_option("FILE", given.file,
+                   "For keep and switch: the file; keep only attaches without it")
       ->option_text(" ");
   weights
       ->add_option("--directory", given.directory,

@@ -40,15 +40,21 @@ std::string shared_holders(const NameStatus& one) {
   std::string text;
   for (const shared_weights::VersionStatus& version : one.versions) {
     const bool is_served = version.version == one.facts.version;
-    if (!is_served) text += format("%sversion %llu:", text.empty() ? "" : " ", as_llu(version.version));
-    for (const pid_t pid : version.holders)
-      text += (text.empty() ? "" : " ") + std::to_string(pid);
+    if (!is_served)
+      text += format("%sversion %llu:", text.empty() ? "" : " ", as_llu(version.version));
+    for (const pid_t pid : version.holders) text += (text.empty() ? "" : " ") + std::to_string(pid);
   }
   return text.empty() ? "-" : text;
 }
 
 void print_shared(const std::vector<NameStatus>& all) {
-  Table table({{"NAME"}, {"STATE"}, {"VERSION", true}, {"MEMORY", true}, {"FILE"}, {"SERVER", true}, {"HELD BY"}});
+  Table table({{"NAME"},
+               {"STATE"},
+               {"VERSION", true},
+               {"MEMORY", true},
+               {"FILE"},
+               {"SERVER", true},
+               {"HELD BY"}});
   for (const NameStatus& one : all) {
     const bool is_known = one.state == State::kLive || one.state == State::kLoading;
     table.add({{safe_text(one.name)},

@@ -1,5 +1,5 @@
-// `tenon weights keep`, `drop` and `switch`: a small process that holds the newest weights of a name
-// as long as it runs, the end of such processes, and a new version of the weights.
+// `tenon weights keep`, `drop` and `switch`: a small process that holds the newest weights of a
+// name as long as it runs, the end of such processes, and a new version of the weights.
 #include <grp.h>
 #include <poll.h>
 #include <signal.h>
@@ -16,8 +16,8 @@
 
 #include "commands.h"
 #include "keeper_lock.h"
-#include "modules/shared_weights/publish.h"
 #include "modules/shared_weights/place.h"
+#include "modules/shared_weights/publish.h"
 #include "modules/shared_weights/shared_weights.h"
 #include "notify.h"
 #include "os/clock.h"
@@ -229,8 +229,9 @@ Status switch_version(const WeightsOptions& options) {
   for (int waited_ms = 0; taken_ms < kTakenMs; waited_ms += kLookMs) {
     taken_ms = is_taken(*weights) ? taken_ms + kLookMs : 0;
     if (taken_ms == 0 && waited_ms >= kTakenMs && !is_told) {
-      print_text("no other process has it yet, so this one holds it: Ctrl-C gives it up, and then "
-                 "the version before it is the newest again\n");
+      print_text(
+          "no other process has it yet, so this one holds it: Ctrl-C gives it up, and then "
+          "the version before it is the newest again\n");
       TENON_TRY(flush_output());
       is_told = true;
     }

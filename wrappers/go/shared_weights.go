@@ -91,7 +91,8 @@ func PublishSharedWeightsValues(
 	options *SharedWeightsOptions,
 ) (*SharedWeights, error) {
 	if len(keys) != len(tensors) {
-		return nil, &Error{Code: ErrInvalidArgument, Message: "there are not as many keys as tensors"}
+		const why = "there are not as many keys as tensors"
+		return nil, &Error{Code: ErrInvalidArgument, Message: why}
 	}
 	values, end, err := beginValues(tensors)
 	if err != nil {

@@ -5,6 +5,7 @@
 #define TENON_GO_H
 
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -204,9 +205,8 @@ static inline tenon_status tenon_go_make_shared_weights(
 }
 
 static inline tenon_status tenon_go_shared_weights_changed(tenon_shared_weights* weights,
-                                                           int64_t timeout_ns,
-                                                           tenon_cancel* cancel, uint64_t* version,
-                                                           tenon_error** err) {
+                                                           int64_t timeout_ns, tenon_cancel* cancel,
+                                                           uint64_t* version, tenon_error** err) {
   tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
   return tenon_shared_weights_changed(weights, &wait, version, err);
 }

@@ -30,9 +30,9 @@ struct VersionStatus {
 struct NameStatus {
   std::string name;
   NameState state = NameState::kDead;
-  Facts facts;                 // kLive, kLoading
-  int32_t server_pid = 0;      // if there is a listener
-  std::vector<pid_t> holders;  // those that /proc/locks shows, in ascending order
+  Facts facts;                          // kLive, kLoading
+  int32_t server_pid = 0;               // if there is a listener
+  std::vector<pid_t> holders;           // those that /proc/locks shows, in ascending order
   std::vector<VersionStatus> versions;  // those that a process holds, the newest first
 };
 

@@ -79,10 +79,7 @@ class SharedWeights(NamedWeights):
         facts = {name: getattr(out, name) for name in SharedWeightsInfo._fields}
         return SharedWeightsInfo(**facts | {n: bool(facts[n]) for n in ("loaded", "serves")})
 
-
-    def changed(
-        self, timeout: float | None = None, *, cancel: Cancel | None = None
-    ) -> int | None:
+    def changed(self, timeout: float | None = None, *, cancel: Cancel | None = None) -> int | None:
         """Wait until the name has a newer version, and return the newest one that is known. None:
         the timeout is over. With a timeout of 0 this only looks.
 

@@ -65,9 +65,8 @@ class SharedWeights
                                            const SharedWeightsOptions& options = {},
                                            const Wait& wait = {}) {
     if (!detail::is_c_text(path)) return detail::has_nul("the path");
-    return made(name, options, wait, [&](auto... rest) {
-      return tenon_publish_shared_weights(path.c_str(), rest...);
-    });
+    return made(name, options, wait,
+                [&](auto... rest) { return tenon_publish_shared_weights(path.c_str(), rest...); });
   }
 
   /// Publishes a copy of tensors as the next version.
@@ -78,8 +77,8 @@ class SharedWeights
     const Result<detail::CNamedValues> c = detail::c_named_values(tensors, "the name of a weight");
     if (!c) return c.error();
     return made(name, options, wait, [&](auto... rest) {
-      return tenon_publish_shared_weights_values(c->names.data(), c->values.data(),
-                                                 c->names.size(), rest...);
+      return tenon_publish_shared_weights_values(c->names.data(), c->values.data(), c->names.size(),
+                                                 rest...);
     });
   }
 
