@@ -323,7 +323,9 @@ bool Member::hear(Client* client) {
       client->phase = is_older ? Phase::kOlder : Phase::kHolder;
       return !knows_versions ||
              send_packet(client->socket.get(), encode_packet(Newest{facts_.version}), {}, &error);
-    case Want::kPublish: client->phase = Phase::kTakes; return true;
+    case Want::kPublish:
+      client->phase = Phase::kTakes;
+      return send_packet(client->socket.get(), encode_packet(Newest{facts_.version}), {}, &error);
     case Want::kStatus: {
       client->phase = Phase::kAsks;
       Facts facts = facts_;

@@ -1,9 +1,11 @@
 #include "modules/shared_weights/publish.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "base/fork.h"
 #include "modules/shared_weights/load.h"
@@ -22,6 +24,9 @@ namespace {
 
 constexpr int64_t kFirstPublishTurnNs = 200'000;
 constexpr int64_t kLongestPublishTurnNs = 5'000'000;
+constexpr int64_t kAnswerNs = 200'000'000;
+// A server that hangs up so often without an answer does not know the request.
+constexpr int kMostHangUps = 3;
 
 // Makes the memory of the new version. Sets the identity and the label of `facts`.
 using Prepare = std::function<Result<Loaded>(const os::Waiter& waiter, Facts* facts)>;
@@ -40,13 +45,27 @@ class Publishing {
   Result<Ref<SharedWeights>> try_switch(const Loaded& loaded, Facts facts,
                                         const Ref<weights::Weights>& weights);
   // Tells the server that this process takes NAME.sock. The server looks there when the connection
-  // hangs up. Not open: nobody listens.
+  // hangs up. Not open: nobody listens. WOULD_BLOCK: the caller tries again.
   Result<ForkClosed> tell_server();
+  Status hear_answer(int socket, int32_t server_pid);
 
   const Place place_;
   os::Waiter waiter_;
   int64_t pause_ns_ = kFirstPublishTurnNs;
+  int32_t deaf_pid_ = 0;  // the server that hung up without an answer
+  int hang_ups_ = 0;      // how often it did
 };
+
+Result<ForkClosed> connect_now(const Place& place) {
+  return ForkClosed::make([&] {
+    os::Waiter at_once(os::Wait{.timeout_ns = 0});
+    return os::connect_local(os::SocketKind::kPackets, place.socket, &at_once);
+  });
+}
+
+bool is_absent(const Status& connected) noexcept {
+  return connected.code() == Code::kNotFound || connected.code() == Code::kPeerGone;
+}
 
 Status Publishing::pause() {
   if (os::has_no_thread()) TENON_TRY(os::poll_service());
@@ -80,12 +99,8 @@ Result<ForkClosed> Publishing::take_turn() {
 }
 
 Result<ForkClosed> Publishing::tell_server() {
-  Result<ForkClosed> connected = ForkClosed::make([&] {
-    os::Waiter at_once(os::Wait{.timeout_ns = 0});
-    return os::connect_local(os::SocketKind::kPackets, place_.socket, &at_once);
-  });
-  const Code code = connected.status().code();
-  if (code == Code::kNotFound || code == Code::kPeerGone) return ForkClosed();
+  Result<ForkClosed> connected = connect_now(place_);
+  if (is_absent(connected.status())) return ForkClosed();
   if (!connected.is_ok()) return connected;
   const int socket = connected.value().get();
   TENON_ASSIGN(const os::Peer server, os::peer_of(socket));
@@ -102,21 +117,59 @@ Result<ForkClosed> Publishing::tell_server() {
         .with("uid", static_cast<int64_t>(server.uid));
   Hello hello;
   hello.want = Want::kPublish;
-  // A server that has hung up listens no more, and needs not be told.
+  // If the server has hung up, hear_answer() finds it.
   (void)os::send_message(socket, encode_packet(hello), {}, {});
+  TENON_TRY(hear_answer(socket, server.pid));
   return connected;
+}
+
+Status Publishing::hear_answer(int socket, int32_t server_pid) {
+  const auto status = [&](Code code, const char* why) {
+    return Status(code, format("the weights \"%s\" of process %d %s", place_.name.c_str(),
+                               server_pid, why))
+        .with("path", place_.socket)
+        .with("pid", server_pid);
+  };
+  os::Waiter patience(os::Wait{.timeout_ns = kAnswerNs});
+  Status ready = wait_served(&patience, socket, "the server of the weights");
+  // A server that is stopped hears of the new version when it goes on.
+  if (ready.code() == Code::kTimeout) return Status::ok();
+  if (!ready.is_ok()) return ready;
+  std::array<std::byte, kMaxPacketNbytes> room;
+  os::ReceivedFds fds;
+  const os::Transfer got = os::receive_message(socket, room, false, &fds);
+  if (got.error != 0 || got.nbytes == 0) {
+    hang_ups_ = deaf_pid_ == server_pid ? hang_ups_ + 1 : 1;
+    deaf_pid_ = server_pid;
+    if (hang_ups_ < kMostHangUps) return {Code::kWouldBlock, "the server has hung up"};
+    return status(Code::kIncompatible,
+                  "are served by a version of Tenon that knows of one version of weights only: end "
+                  "that process, or publish under another name");
+  }
+  TENON_ASSIGN(const Packet packet, decode_packet(std::span(room).first(got.nbytes)));
+  if (packet.kind == PacketKind::kNewest) return Status::ok();
+  if (packet.kind != PacketKind::kRefused)
+    return status(Code::kCorrupt, "are served by a program that is not Tenon");
+  if (packet.refused.why == Refusal::kFull)
+    return status(Code::kResourceExhausted, "have as many holders as that process can serve")
+        .with("limit", "connections");
+  return status(Code::kPermission, "are for its own user only: publish them as that user");
 }
 
 Result<Ref<SharedWeights>> Publishing::try_switch(const Loaded& loaded, Facts facts,
                                                   const Ref<weights::Weights>& weights) {
   TENON_TRY(make_directory(place_));
+  Result<ForkClosed> server = tell_server();
+  if (server.status().code() == Code::kWouldBlock) return Ref<SharedWeights>();
+  if (!server.is_ok()) return server.status();
   Result<ForkClosed> locked = try_place_lock(place_);
   if (locked.status().code() == Code::kNotFound && place_.is_default) return Ref<SharedWeights>();
   if (!locked.is_ok()) return locked.status();
   if (!locked.value().is_open()) return Ref<SharedWeights>();
-  Result<ForkClosed> server = tell_server();
-  if (server.status().code() == Code::kWouldBlock) return Ref<SharedWeights>();  // a full queue
-  if (!server.is_ok()) return server.status();
+  // With the lock, the server is the one that was told.
+  const bool is_other = server.value().is_open() ? os::peer_hung_up(server.value().get())
+                                                 : !is_absent(connect_now(place_).status());
+  if (is_other) return Ref<SharedWeights>();
   Holds holds;
   TENON_ASSIGN(holds.name, try_first_hold(place_));
   facts.version = kFirstVersion;

@@ -46,18 +46,6 @@ const char* different_field(const FileIdentity& one, const FileIdentity& other) 
   return one.mtime_ns != other.mtime_ns ? "mtime_ns" : "head_crc";
 }
 
-// Waits until the fd is readable. The process that makes it so may be this very process.
-Status wait_served(os::Waiter* waiter, int fd, const char* awaited) {
-  if (!os::has_no_thread()) return waiter->until_ready(fd, POLLIN, awaited);
-  for (;;) {
-    TENON_TRY(os::poll_service());
-    os::Waiter turn(os::Wait{.timeout_ns = kOwnTurnNs});
-    Status ready = turn.until_ready(fd, POLLIN, awaited);
-    if (ready.is_ok() || !is_end_of_wait(ready)) return ready;
-    TENON_TRY(waiter->check_over(fd, awaited));
-  }
-}
-
 // One call of SharedWeights::open().
 class Opening {
  public:
@@ -369,6 +357,17 @@ Result<Ref<SharedWeights>> Opening::run() {
 }
 
 }  // namespace
+
+Status wait_served(os::Waiter* waiter, int fd, const char* awaited) {
+  if (!os::has_no_thread()) return waiter->until_ready(fd, POLLIN, awaited);
+  for (;;) {
+    TENON_TRY(os::poll_service());
+    os::Waiter turn(os::Wait{.timeout_ns = kOwnTurnNs});
+    Status ready = turn.until_ready(fd, POLLIN, awaited);
+    if (ready.is_ok() || !is_end_of_wait(ready)) return ready;
+    TENON_TRY(waiter->check_over(fd, awaited));
+  }
+}
 
 Result<uint64_t> SharedWeights::wait_changed(const os::Wait& wait) const {
   TENON_ASSIGN(const int fd, member_->changed_fd());

@@ -27,6 +27,9 @@ struct OpenOptions {
   std::function<void(uint64_t done, uint64_t total)> progress;
 };
 
+// Waits until the fd is readable. The process that makes it so may be this very process.
+Status wait_served(os::Waiter* waiter, int fd, const char* awaited);
+
 // Any thread may call its functions. A forked child may use its copy, which hands nothing on.
 class SharedWeights final : public Counted {
  public:

@@ -2,6 +2,8 @@
 // older one keep it and hear of the newer one, and no death takes a name back to an older version
 // while a process has a newer one.
 #include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include <array>
 #include <memory>
@@ -370,6 +372,62 @@ TEST(SharedWeightsVersions, OfAnotherUserAreNotReplaced) {
     publish_as_other();
     CHECK_EQ(must_attach(scene).info().version, 1);
     CHECK(mine.info().serves == 1);
+  });
+}
+
+// A server that does not know the request of a publisher hangs up, and keeps its place. So does one
+// that has no room.
+TEST(SharedWeightsVersions, AreNotPublishedOverAServerThatRefuses) {
+  IN_CHILD([] {
+    const Scene scene(kVersionNbytes);
+    const std::string file = scene.version_file(2);
+    (void)must_open(scene);
+    const int listener = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    std::memcpy(name.sun_path, scene.socket().c_str(), scene.socket().size());
+    REQUIRE(::bind(listener, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0);
+    REQUIRE(::listen(listener, 8) == 0);
+    // The packet `refused` for the reason 3, with no file and no label.
+    std::string full(52, '\0');
+    full.replace(0, 12, std::string("TNSW\x01\x00\x04\x00\x34\x00\x00\x00", 12));
+    full[16] = 3;
+    for (const bool is_full : {false, true}) {
+      const pid_t child = fault::spawn([&] {
+        const Opened refused = publish_file(scene, file);
+        CHECK_SAYING(
+            refused.outcome.status == (is_full ? TENON_RESOURCE_EXHAUSTED : TENON_INCOMPATIBLE),
+            refused.outcome.text());
+        CHECK(refused.outcome.detail("pid") == std::to_string(getppid()));
+        _exit(fault::g_failures);
+      });
+      for (int i = 0; i < (is_full ? 1 : 3); ++i) {
+        const int client = ::accept(listener, nullptr, nullptr);
+        char hello[64];
+        REQUIRE(client >= 0 && ::recv(client, hello, sizeof hello, 0) == 56);
+        if (is_full) REQUIRE(::send(client, full.data(), full.size(), MSG_NOSIGNAL) == 52);
+        close(client);
+      }
+      CHECK_EQ(fault::wait_for_child(child), 0);
+    }
+    CHECK_EQ(scene.file_count(), 1);  // the socket
+  });
+}
+
+// A publisher does not wait for a server that is stopped, which hears of the version afterwards.
+TEST(SharedWeightsVersions, TakeThePlaceOfAStoppedServer) {
+  IN_CHILD([] {
+    const Scene scene(kVersionNbytes);
+    Report& report = *new_shared<Report>();
+    const pid_t server = spawn_holder(scene, &report);
+    await_weights(report);
+    stop_now(server);
+    const Opened second = must_publish(scene, 2);
+    CHECK_EQ(must_attach(scene).info().version, 2);
+    kill(server, SIGCONT);
+    REQUIRE(fault::wait_until([&] { return report.serves.load() == 0; }));
+    leave_now(server, &report);
+    CHECK_EQ(must_attach(scene).info().version, 2);
   });
 }
 
