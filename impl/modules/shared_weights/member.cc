@@ -423,6 +423,10 @@ void Member::stop_serving() noexcept {
 bool Member::elect() {
   Result<ForkClosed> lock = try_place_lock(place_);
   if (!lock.is_ok() || !lock.value().is_open()) return false;
+  if (is_overtaken_) {
+    is_overtaken_ = false;
+    return !is_newer_held(place_, facts_.version) && listen().is_ok();
+  }
   Result<ForkClosed> connected = connect_at_once(place_);
   if (!connected.is_ok()) {
     const Code code = connected.status().code();
@@ -471,8 +475,14 @@ bool Member::hear_server() {
     if (got.error == EAGAIN) return true;
     if (got.error != 0 || got.nbytes == 0) return false;
     Result<Packet> packet = decode_packet(std::span(room).first(got.nbytes));
-    if (packet.is_ok() && packet.value().kind == PacketKind::kNewest)
-      set_newest(packet.value().newest.version);
+    if (!packet.is_ok()) continue;
+    if (packet.value().kind == PacketKind::kNewest) set_newest(packet.value().newest.version);
+    // A server with a newer version refuses no watcher of an older one. So this server has an older
+    // version. It is a Tenon without versions, which was elected and does not know NAME.hold.N.
+    const Refusal why = packet.value().refused.why;
+    if (packet.value().kind == PacketKind::kRefused && facts_.version > kFirstVersion &&
+        (why == Refusal::kOtherFile || why == Refusal::kVersion))
+      is_overtaken_ = true;
   }
   return true;
 }

@@ -132,6 +132,7 @@ class Member : public std::enable_shared_from_this<Member> {
   int32_t server_pid_ = 0;
   bool is_electing_ = false;
   bool is_leaving_ = false;
+  bool is_overtaken_ = false;     // a server with an older version refused this member
   bool is_deaf_ = false;          // the listener is not polled for a while, because there was no fd
   int64_t pause_ns_ = 0;          // between two attempts to elect
   int64_t watched_since_ns_ = 0;  // when `watch_` was connected, on the monotonic clock

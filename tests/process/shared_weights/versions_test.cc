@@ -35,6 +35,25 @@ uint64_t resident_now() {
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
+int listen_raw(const std::string& path) {
+  const int listener = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  REQUIRE(listener >= 0 && path.size() < sizeof name.sun_path);
+  std::memcpy(name.sun_path, path.c_str(), path.size());
+  REQUIRE(::bind(listener, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0);
+  REQUIRE(::listen(listener, 8) == 0);
+  return listener;
+}
+
+// The packet `refused`, with no file and no label.
+std::string refused_packet(char reason) {
+  std::string packet(52, '\0');
+  packet.replace(0, 12, std::string("TNSW\x01\x00\x04\x00\x34\x00\x00\x00", 12));
+  packet[16] = reason;
+  return packet;
+}
+
 bool is_readable(int fd) {
   pollfd one{fd, POLLIN, 0};
   return poll(&one, 1, 0) == 1;
@@ -382,16 +401,8 @@ TEST(SharedWeightsVersions, AreNotPublishedOverAServerThatRefuses) {
     const Scene scene(kVersionNbytes);
     const std::string file = scene.version_file(2);
     (void)must_open(scene);
-    const int listener = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    sockaddr_un name{};
-    name.sun_family = AF_UNIX;
-    std::memcpy(name.sun_path, scene.socket().c_str(), scene.socket().size());
-    REQUIRE(::bind(listener, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0);
-    REQUIRE(::listen(listener, 8) == 0);
-    // The packet `refused` for the reason 3, with no file and no label.
-    std::string full(52, '\0');
-    full.replace(0, 12, std::string("TNSW\x01\x00\x04\x00\x34\x00\x00\x00", 12));
-    full[16] = 3;
+    const int listener = listen_raw(scene.socket());
+    const std::string full = refused_packet('\3');
     for (const bool is_full : {false, true}) {
       const pid_t child = fault::spawn([&] {
         const Opened refused = publish_file(scene, file);
@@ -411,6 +422,55 @@ TEST(SharedWeightsVersions, AreNotPublishedOverAServerThatRefuses) {
       CHECK_EQ(fault::wait_for_child(child), 0);
     }
     CHECK_EQ(scene.file_count(), 1);  // the socket
+  });
+}
+
+// A Tenon without versions may win an election, because it knows no NAME.hold.N. A process that has
+// a newer version takes its place.
+TEST(SharedWeightsVersions, TakeThePlaceOfAServerWithAnOlderOne) {
+  IN_CHILD([] {
+    const Scene scene(kVersionNbytes);
+    const Opened old = must_open(scene);
+    const pid_t parent = getpid();
+    std::array<Report, 2>& reports = *new_shared<std::array<Report, 2>>();
+    std::array<pid_t, 2> children{};
+    for (size_t i = 0; i < 2; ++i) {
+      children[i] = fault::spawn([&] {
+        tenon::test::die_with_parent(parent);
+        const Opened opened = i == 0 ? must_publish(scene, 2) : must_attach(scene);
+        reports[i].inode.store(inode_at(opened.data()));
+        pause();
+      });
+      await_weights(reports[i]);
+    }
+    stop_now(children[1]);
+    kill_now(children[0]);
+    REQUIRE(unlink(scene.socket().c_str()) == 0);
+    const int listener = listen_raw(scene.socket());
+    struct stat before{};
+    REQUIRE(lstat(scene.socket().c_str(), &before) == 0);
+    kill(children[1], SIGCONT);
+    // The holder of version 1 in this process watches this server too, and is not refused.
+    for (bool is_refused = false; !is_refused;) {
+      const int client = ::accept(listener, nullptr, nullptr);
+      char hello[64];
+      REQUIRE(client >= 0 && ::recv(client, hello, sizeof hello, 0) == 56);
+      is_refused = hello[48] == 2;
+      const std::string refusal = refused_packet('\2');
+      if (is_refused) REQUIRE(::send(client, refusal.data(), refusal.size(), MSG_NOSIGNAL) == 52);
+      if (is_refused) close(client);
+    }
+    const auto is_replaced = [&] {
+      struct stat now{};
+      return lstat(scene.socket().c_str(), &now) == 0 && now.st_ino != before.st_ino;
+    };
+    REQUIRE(fault::wait_until(is_replaced));
+    const Opened opened = must_attach(scene);
+    CHECK(opened.info().version == 2 && scene.has(opened.data(), 2));
+    CHECK_EQ(inode_at(opened.data()), reports[1].inode.load());
+    CHECK_EQ(opened.info().server_pid, children[1]);
+    kill_now(children[1]);
+    close(listener);
   });
 }
 
