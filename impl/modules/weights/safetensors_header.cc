@@ -318,8 +318,6 @@ Result<std::map<std::string, std::string>> read_shard_index(const archive::ZipSo
 
 const SafetensorsDtype* safetensors_dtype_of(tensor::ScalarType) noexcept { return nullptr; }
 
-std::string_view safetensors_dtype(tensor::ScalarType) noexcept { return {}; }
-
 Result<std::map<std::string, std::string>> read_shard_index(const archive::ZipSource& source,
                                                             uint64_t max_nbytes) {
   return read_safetensors_header(source, max_nbytes).status();
