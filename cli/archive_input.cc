@@ -78,12 +78,27 @@ bool ArchiveInput::is_safetensors() const noexcept {
   return os::is_safetensors(std::as_bytes(std::span(head)), nbytes);
 }
 
+bool ArchiveInput::is_numpy_array() const noexcept {
+  return os::is_numpy_array(std::as_bytes(std::span(head)));
+}
+
+bool ArchiveInput::is_legacy_save() const noexcept {
+  return os::is_pickle(std::as_bytes(std::span(head)));
+}
+
+bool ArchiveInput::is_index() const noexcept {
+  // The first byte of a safetensors file or of a flatbuffer can be any.
+  if (is_safetensors() || is_flat_tensors() || is_flatbuffer()) return false;
+  const size_t first = head.find_first_not_of(" \t\r\n");
+  return first != std::string::npos && head[first] == '{';
+}
+
 Result<ArchiveInput> ArchiveInput::open(const std::string& path) {
   ArchiveInput input;
-  const bool is_stdin = path == "-";
-  input.shown = is_stdin ? "standard input" : path;
-  input.fd = is_stdin ? os::Fd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3))
-                      : os::Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  input.is_stdin = path == "-";
+  input.shown = input.is_stdin ? "standard input" : path;
+  input.fd = input.is_stdin ? os::Fd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3))
+                            : os::Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!input.fd.is_open()) return errno_status(errno, input.shown);
   struct stat info{};
   if (::fstat(input.fd.get(), &info) != 0) return errno_status(errno, input.shown);

@@ -1,5 +1,4 @@
-// `tenon inspect` of a file of weights: an exported program (.pt2), ExecuTorch's flat tensors
-// (.ptd) or a safetensors file.
+// `tenon inspect` of a file of weights, of any form in WeightsForm (weights_facts.h).
 #include <string>
 #include <utility>
 
@@ -12,52 +11,23 @@
 namespace tenon::cli {
 namespace {
 
-std::string kind_text(const WeightsFacts& facts) {
-  switch (facts.form) {
-    case WeightsForm::kFlatTensors: return "flat tensors";
-    case WeightsForm::kSafetensors: return "safetensors";
-    default: return "exported program";
-  }
-}
-
-const char* records_title(const WeightsFacts& facts) {
-  switch (facts.form) {
-    case WeightsForm::kFlatTensors: return "segments in the file";
-    case WeightsForm::kSafetensors: return "tensors in the file";
-    default: return "records";
-  }
-}
-
 std::string form_text(const WeightsFacts& facts) {
   const std::string version =
       facts.version.empty() ? "an unknown version" : "version " + safe_text(facts.version);
+  const std::string text = words_of(facts.form).description;
   switch (facts.form) {
-    case WeightsForm::kPt2Archive: return "a PT2 archive of " + version;
-    case WeightsForm::kFirstArchive:
-      return "the archive of PyTorch 2.6, whose schema has " + version;
-    case WeightsForm::kFlatTensors:
-      return "a .ptd file of ExecuTorch, whose segments have no checksums";
-    case WeightsForm::kSafetensors: return "a safetensors file, which has no checksums";
+    case WeightsForm::kPt2Archive: return text + " of " + version;
+    case WeightsForm::kFirstArchive: return text + ", whose schema has " + version;
+    default: return text;
   }
-  return {};
-}
-
-const char* form_name(WeightsForm form) {
-  switch (form) {
-    case WeightsForm::kPt2Archive: return "pt2";
-    case WeightsForm::kFirstArchive: return "pytorch-2.6";
-    case WeightsForm::kFlatTensors: return "ptd";
-    case WeightsForm::kSafetensors: return "safetensors";
-  }
-  return "";
 }
 
 void print_weights_head(const std::string& path, const WeightsFacts& facts) {
   const archive::ZipReader& container = *facts.container;
   const std::string name =
       container.prefix().empty() ? "" : " \"" + safe_text(container.prefix()) + "\"";
-  print_text(safe_text(path) + ": " + kind_text(facts) + name + ", " + weights_part_text(facts) +
-             ", " + size_text(container.source()->nbytes()) + "\n");
+  print_text(safe_text(path) + ": " + words_of(facts.form).kind + name + ", " +
+             weights_part_text(facts) + ", " + size_text(facts.nbytes) + "\n");
   print_text(form_text(facts) + "\n");
   if (facts.programs.size() < 2) return;
   std::string programs;
@@ -96,11 +66,11 @@ void print_weights(const WeightsFacts& facts) {
 }
 
 void print_parts(const WeightsFacts& facts) {
-  print_records(*facts.container, records_title(facts));
-  for (const NestedArchive& nested : facts.nested) {
-    print_records(*nested.reader,
-                  ("records of the archive in " + safe_text(nested.record)).c_str());
-  }
+  const bool is_index = facts.form == WeightsForm::kShards;
+  if (!is_index) print_records(*facts.container, words_of(facts.form).records_title);
+  const std::string what = is_index ? "the shard " : "records of the archive in ";
+  for (const NestedArchive& nested : facts.nested)
+    print_records(*nested.reader, (what + safe_text(nested.record)).c_str());
 }
 
 Json weights_json(const WeightsFacts& facts) {
@@ -122,14 +92,14 @@ Json weights_json(const WeightsFacts& facts) {
 }
 
 Json weights_file_json(const std::string& path, const WeightsFacts& facts) {
-  Json json = {{"kind", kind_text(facts)},
+  Json json = {{"kind", words_of(facts.form).kind},
                {"path", path},
                {"name", std::string(facts.container->prefix())},
-               {"nbytes", facts.container->source()->nbytes()},
+               {"nbytes", facts.nbytes},
                {"records", records_json(*facts.container)},
                {"warnings", facts.warnings},
                {"error", error_json(facts.wrong())},
-               {"form", form_name(facts.form)},
+               {"form", words_of(facts.form).name},
                {"form_version", text_json(facts.version)},
                {"programs", facts.programs},
                {"weights", weights_json(facts)},

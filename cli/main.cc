@@ -209,17 +209,16 @@ void add_commands(CLI::App* app, Options* options) {
       ->option_text("SECONDS");
 
   CLI::App* inspect = add_command(app, options, "inspect",
-                                  "Show what a module, a package, a file of torch.save, an "
-                                  "exported program, a descriptor or a named file holds",
+                                  "Show what a module, a package, a file of weights, a "
+                                  "descriptor or a named file holds",
                                   "tenon inspect model.pt", &options->inspect.json);
   inspect
       ->add_option(
           "FILE", options->inspect.what,
           "A module archive, flatbuffer or package, a file of torch.save, an exported program "
-          "(.pt2), a safetensors file, a file of ExecuTorch's "
-          "weights (.ptd), a file of a descriptor's bytes, - for standard input, or a name: "
-          "/leaf in /dev/shm, "
-          "or a path")
+          "(.pt2), a safetensors file, an index of shards (.index.json), a file of NumPy (.npy, "
+          ".npz) or of ExecuTorch's weights (.ptd), a file of a descriptor's bytes, - for standard "
+          "input, or a name: /leaf in /dev/shm, or a path")
       ->required()
       ->option_text(" ");
   inspect->add_flag("--code", options->inspect.code,
@@ -242,14 +241,14 @@ void add_commands(CLI::App* app, Options* options) {
       ->option_text("NAME");
 
   CLI::App* verify = add_command(app, options, "verify",
-                                 "Check every byte, value and line of code of modules, packages, "
-                                 "files of torch.save, exported programs and safetensors files",
+                                 "Check every byte, value and line of code of modules, packages "
+                                 "and files of weights",
                                  "tenon verify model.pt", &options->verify.json);
   verify
       ->add_option("FILE", options->verify.paths,
                    "Module archives, flatbuffers, packages, files of torch.save, exported programs "
-                   "(.pt2), safetensors files and files of ExecuTorch's "
-                   "weights (.ptd); - is standard input")
+                   "(.pt2), safetensors files, indices of shards (.index.json), files of NumPy "
+                   "(.npy, .npz) and of ExecuTorch's weights (.ptd); - is standard input")
       ->required()
       ->option_text("...");
 

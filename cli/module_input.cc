@@ -80,8 +80,8 @@ ContainerKind container_kind(const ArchiveInput& input) {
   const archive::ZipReader& reader = *opened.value();
   // Only exported programs can have records without a folder around them.
   if (!reader.prefix().empty() && module::is_package(reader)) return ContainerKind::kPackage;
-  const bool is_program = module::is_exported_program(reader) && !reader.has("data.pkl");
-  return is_program ? ContainerKind::kWeights : ContainerKind::kOther;
+  const bool is_weights = weights_form(reader) && !reader.has("data.pkl");
+  return is_weights ? ContainerKind::kWeights : ContainerKind::kOther;
 }
 
 Result<Ref<PackageArchive>> open_package(const ArchiveInput& input,

@@ -20,7 +20,7 @@ namespace tenon::cli {
 enum class ContainerKind {
   kOther,
   kPackage,  // an archive of torch.package
-  kWeights,  // an exported program (.pt2), flat tensors (.ptd), or a safetensors file
+  kWeights,  // a file of weights of a form in WeightsForm (weights_facts.h)
 };
 // kOther if the file cannot be read too: the function that opens it then tells the error.
 ContainerKind container_kind(const ArchiveInput& input);

@@ -131,6 +131,14 @@ Json weights_verdict_json(const std::string& path, const WeightsFacts& facts) {
   return json;
 }
 
+bool has_checksums(const WeightsFacts& facts) {
+  if (facts.form != WeightsForm::kShards) return words_of(facts.form).has_checksums;
+  return std::ranges::all_of(facts.nested, [](const NestedArchive& shard) {
+    return std::ranges::all_of(shard.reader->records(),
+                               [](const archive::ZipRecord& record) { return record.has_crc(); });
+  });
+}
+
 void print_weights_verdict(const std::string& shown, const WeightsFacts& facts) {
   print_warnings(facts.warnings);
   if (!facts.why_no_weights.is_ok()) print_error(facts.why_no_weights);
@@ -146,11 +154,9 @@ void print_weights_verdict(const std::string& shown, const WeightsFacts& facts) 
                  format(" of %zu", facts.weights.size()) + "\n");
     return;
   }
-  const bool is_plain =
-      facts.form == WeightsForm::kFlatTensors || facts.form == WeightsForm::kSafetensors;
-  const std::string unchecked = is_plain ? " without checksums" : "";
+  const std::string unchecked = has_checksums(facts) ? "" : " without checksums";
   print_text(good_text(shown) + weights_part_text(facts) + unchecked + ", " +
-             plural_text(good, "weight", "weights") + ", " + size_of(*facts.container) + "\n");
+             plural_text(good, "weight", "weights") + ", " + size_text(facts.nbytes) + "\n");
 }
 
 // The good weights of a damaged file are counted and not listed, because there may be many.

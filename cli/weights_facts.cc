@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "modules/archive/file_mapping.h"
+#include "modules/module/archive_kind.h"
 #include "modules/weights/read_contents.h"
 #include "modules/weights/weights.h"
 #include "output.h"
@@ -24,13 +25,41 @@ using weights::Part;
 using weights::Slot;
 using weights::Weight;
 
+// In the order of WeightsForm.
+constexpr WeightsFormWords kWords[] = {
+    {"pt2", "exported program", "an exported program", "a PT2 archive", "record", "records",
+     "records", true},
+    {"pytorch-2.6", "exported program", "an exported program", "the archive of PyTorch 2.6",
+     "record", "records", "records", true},
+    {"ptd", "flat tensors", "a file of ExecuTorch's weights",
+     "a .ptd file of ExecuTorch, whose segments have no checksums", "segment", "segments",
+     "segments in the file", false},
+    {"safetensors", "safetensors", "a safetensors file",
+     "a safetensors file, which has no checksums", "tensor", "tensors", "tensors in the file",
+     false},
+    {"npy", "array of NumPy", "an array of NumPy", "an .npy file of NumPy, which has no checksums",
+     "array", "arrays", "arrays in the file", false},
+    {"npz", "arrays of NumPy", "an archive of arrays of NumPy", "an .npz archive of NumPy",
+     "record", "records", "records", true},
+    {"legacy", "old file of torch.save", "a file of torch.save before PyTorch 1.6",
+     "a file of torch.save before PyTorch 1.6, which has no checksums", "storage", "storages",
+     "storages in the file", false},
+    {"shards", "index of shards", "an index of shards", "an index of shards", "shard", "shards",
+     "shards", false},
+};
+
 constexpr const char* kFirstProgram = "serialized_exported_program.json";
 constexpr const char* kFirstVersion = "version";
 constexpr const char* kPt2Version = "archive_version";
 
-Result<Ref<ZipReader>> open_zip(Ref<archive::ZipSource> source) {
-  return ZipReader::open(std::move(source), archive::Check::kStructure, {},
-                         archive::Prefix::kOptional);
+// The names of arrays in an .npz file may have slashes, and then the first part is no folder.
+Result<Ref<ZipReader>> open_zip(const Ref<archive::ZipSource>& source) {
+  const auto open = [&](archive::Prefix prefix) {
+    return ZipReader::open(source, archive::Check::kStructure, {}, prefix);
+  };
+  TENON_ASSIGN(Ref<ZipReader> opened, open(archive::Prefix::kOptional));
+  return weights_form(*opened) == WeightsForm::kNumpyArchive ? open(archive::Prefix::kNone)
+                                                             : Result<Ref<ZipReader>>(opened);
 }
 
 // The names of the programs. The graph of a program is the record models/<name>.json.
@@ -64,6 +93,18 @@ std::string message_in(const ArchiveInput& input, const Status& status) {
   std::string message = of_file(input, status).message();
   const std::string label = input.shown + ": ";
   return message.starts_with(label) ? message.substr(label.size()) : message;
+}
+
+// Gives the shards, by their names in the folder of the index.
+std::vector<NestedArchive> shards_in(const Contents& contents) {
+  const std::string& index = contents.source->name();
+  const size_t folder = index.rfind('/') + 1;  // 0 if there is no slash
+  std::vector<NestedArchive> shards;
+  for (const Part& part : contents.parts) {
+    const std::string& name = part.reader->source()->name();
+    shards.push_back({name.substr(std::min(name.size(), folder)), part.reader});
+  }
+  return shards;
 }
 
 // The readers of the archives that are records of the file.
@@ -177,7 +218,14 @@ class WeightsGatherer {
 
   const Status* damage_of(const RecordDamage& damage, const Slot& slot) const {
     const Part& part = contents_.parts[slot.part];
-    return damage.of(part.inner ? *part.inner : *facts_->container, slot.record);
+    switch (facts_->form) {
+      case WeightsForm::kShards: return damage.of(*part.reader, slot.record);
+      case WeightsForm::kNumpyArchive:
+        // A compressed record has no members. Reading it has checked it.
+        return part.members.empty() ? nullptr
+                                    : damage.of(*facts_->container, part.members[slot.record]);
+      default: return damage.of(part.inner ? *part.inner : *facts_->container, slot.record);
+    }
   }
 
   // Whether the tensor has records that no slot names: it is sparse, or quantised per channel.
@@ -257,22 +305,66 @@ void add_wrong_records(const ArchiveInput& input, const RecordDamage& damage,
   }
 }
 
-WeightsForm form_of(const ArchiveInput& input, const ZipReader& container) {
+std::optional<WeightsForm> plain_form(const ArchiveInput& input) {
   if (input.is_flat_tensors()) return WeightsForm::kFlatTensors;
   if (input.is_safetensors()) return WeightsForm::kSafetensors;
-  return container.has(kFirstProgram) ? WeightsForm::kFirstArchive : WeightsForm::kPt2Archive;
+  if (input.is_numpy_array()) return WeightsForm::kNumpyArray;
+  if (input.is_legacy_save()) return WeightsForm::kLegacySave;
+  if (input.is_index()) return WeightsForm::kShards;
+  return std::nullopt;
+}
+
+// The form of a file that container_kind() has found to be one of weights.
+WeightsForm form_of(const ArchiveInput& input) {
+  if (const std::optional<WeightsForm> plain = plain_form(input)) return *plain;
+  Result<Ref<archive::ZipSource>> source = archive::FileMapping::open(input.fd.get());
+  Result<Ref<ZipReader>> container =
+      source.is_ok() ? open_zip(source.value()) : Result<Ref<ZipReader>>(source.status());
+  if (!container.is_ok()) return WeightsForm::kPt2Archive;
+  return weights_form(*container.value()).value_or(WeightsForm::kPt2Archive);
+}
+
+WeightsForm form_of(const ArchiveInput& input, const ZipReader& container) {
+  if (const std::optional<WeightsForm> plain = plain_form(input)) return *plain;
+  return weights_form(container).value_or(WeightsForm::kPt2Archive);
 }
 
 // Opens a file whose weights cannot be read, to get the facts that its records tell.
 Result<Ref<ZipReader>> open_container(const ArchiveInput& input, const Status& why_no_weights,
                                       Ref<archive::ZipSource> source) {
   if (input.is_plain_weights()) return why_no_weights;
-  return open_zip(std::move(source));
+  return open_zip(source);
+}
+
+// An index leads to its shards by the names in its folder, so it is opened by its path.
+Result<Ref<archive::ZipSource>> open_source(const ArchiveInput& input) {
+  if (!input.is_index()) return archive::FileMapping::open(input.fd.get());
+  if (input.is_stdin)
+    return Status(Code::kUnsupported,
+                  "standard input has JSON, as an index of shards does, and does not lead to the "
+                  "shards. Give the path of the index");
+  return archive::FileMapping::open(input.shown);
+}
+
+void take_parts(const Contents& read, const ArchiveInput& input, WeightsFacts* facts) {
+  facts->nbytes = read.source->nbytes();
+  if (!input.is_index()) {
+    facts->container = read.archive ? read.archive : read.parts.front().reader;
+    facts->nested = nested_in(read);
+    return;
+  }
+  facts->container = ZipReader::of_ranges(read.source, {}, "");
+  facts->nested = shards_in(read);
+  std::map<std::string_view, uint64_t> sizes;
+  for (const NestedArchive& shard : facts->nested)
+    sizes.emplace(shard.record, shard.reader->source()->nbytes());
+  facts->nbytes = 0;
+  for (const auto& [name, nbytes] : sizes) facts->nbytes += nbytes;
 }
 
 void gather_container(const ArchiveInput& input, WeightsFacts* facts) {
   facts->form = form_of(input, *facts->container);
-  if (input.is_plain_weights()) return;
+  if (input.is_plain_weights() || facts->form == WeightsForm::kNumpyArchive) return;
   facts->version = version_in(
       *facts->container, facts->form == WeightsForm::kFirstArchive ? kFirstVersion : kPt2Version);
   facts->programs = programs_in(*facts->container);
@@ -289,30 +381,41 @@ const Status& WeightsFacts::wrong() const noexcept {
   return wrong_records.empty() ? why_no_weights : wrong_records.front();
 }
 
+const WeightsFormWords& words_of(WeightsForm form) noexcept {
+  return kWords[static_cast<size_t>(form)];
+}
+
+std::optional<WeightsForm> weights_form(const ZipReader& container) {
+  if (container.has(kFirstProgram)) return WeightsForm::kFirstArchive;
+  if (module::is_exported_program(container)) return WeightsForm::kPt2Archive;
+  const bool has_arrays = std::ranges::any_of(
+      container.records(), [](const ZipRecord& record) { return record.name.ends_with(".npy"); });
+  if (has_arrays) return WeightsForm::kNumpyArchive;
+  return std::nullopt;
+}
+
 std::string weights_part_text(const WeightsFacts& facts) {
-  const uint64_t count = facts.container->records().size();
-  switch (facts.form) {
-    case WeightsForm::kFlatTensors: return plural_text(count, "segment", "segments");
-    case WeightsForm::kSafetensors: return plural_text(count, "tensor", "tensors");
-    default: return plural_text(count, "record", "records");
-  }
+  const WeightsFormWords& words = words_of(facts.form);
+  const bool is_index = facts.form == WeightsForm::kShards;
+  return plural_text(is_index ? facts.nested.size() : facts.container->records().size(), words.part,
+                     words.parts);
 }
 
 Result<WeightsFacts> gather_weights(const ArchiveInput& input, archive::Check check) {
   WeightsFacts facts;
-  Result<Ref<archive::ZipSource>> source = archive::FileMapping::open(input.fd.get());
+  Result<Ref<archive::ZipSource>> source = open_source(input);
   if (!source.is_ok()) return of_file(input, source.status());
   Result<Contents> contents =
-      weights::read_contents(source.value(), input.shown, {}, weights::Source::kMemory);
+      weights::read_contents(source.value(), input.shown, {},
+                             input.is_index() ? weights::Source::kPath : weights::Source::kMemory);
   if (contents.is_ok()) {
-    const Contents& read = contents.value();
-    facts.container = read.archive ? read.archive : read.parts.front().reader;
-    facts.nested = nested_in(read);
+    take_parts(contents.value(), input, &facts);
   } else {
     facts.why_no_weights = of_file(input, contents.status());
     Result<Ref<ZipReader>> container = open_container(input, facts.why_no_weights, source.value());
     if (!container.is_ok()) return of_file(input, container.status());
     facts.container = std::move(container).value();
+    facts.nbytes = input.nbytes;
   }
   gather_container(input, &facts);
   RecordDamage damage;
@@ -328,21 +431,18 @@ Result<WeightsFacts> gather_weights(const ArchiveInput& input, archive::Check ch
 }
 
 Status refuse_weights_option(const ArchiveInput& input, const char* option) {
-  const char* const what = input.is_flat_tensors()  ? "a file of ExecuTorch's weights"
-                           : input.is_safetensors() ? "a safetensors file"
-                                                    : "an exported program";
+  const char* const what = words_of(form_of(input)).what;
   return {Code::kInvalidArgument, format("%s is %s and no module, which %s is for. Leave out %s",
                                          input.shown.c_str(), what, option, option)};
 }
 
 Status refuse_weights_as_module(const ArchiveInput& input) {
-  if (input.is_plain_weights()) {
-    const char* const what =
-        input.is_flat_tensors() ? "a file of ExecuTorch's weights (.ptd)" : "a safetensors file";
+  const WeightsForm form = form_of(input);
+  if (form != WeightsForm::kPt2Archive && form != WeightsForm::kFirstArchive) {
     return {Code::kUnsupported,
             format("%s is %s and has no module. Its weights can be read with tenon_open_weights, "
                    "or with tenon.open_weights in Python",
-                   input.shown.c_str(), what)};
+                   input.shown.c_str(), words_of(form).what)};
   }
   return {Code::kUnsupported, input.shown +
                                   " is an exported program (.pt2) and no module. It can be written "

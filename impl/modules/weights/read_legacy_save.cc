@@ -77,6 +77,10 @@ class LegacySave {
   // Reads the pickle at at_, and moves at_ behind it. The file does not say how long a pickle is.
   Result<LegacyPickle> next_pickle(const char* name) {
     const uint64_t rest = source_.nbytes() - at_;
+    if (rest == 0)
+      return Status(Code::kCorrupt,
+                    format("%s is missing: the file is cut short. Copy or download it again", name))
+          .with("offset", at_);
     const uint64_t most = std::min(rest, options_.pickle_limits.max_nbytes);
     for (uint64_t nbytes = std::min(most, kFirstAttemptNbytes);;
          nbytes = std::min(most, 4 * nbytes)) {
@@ -106,8 +110,11 @@ class LegacySave {
     TENON_ASSIGN(const LegacyPickle magic, next_pickle("the first pickle"));
     const NodeId root = magic.tree.root();
     if (magic.tree.kind(root) != NodeKind::kLong || magic.tree.text(root) != kLegacyMagic) {
-      return {Code::kUnsupported, format("is a pickle of %s, and no file of torch.save",
-                                         magic.tree.describe(root).c_str())};
+      return {
+          Code::kUnsupported,
+          format("is a pickle of %s, and no file of torch.save. Save tensors by torch.save, and "
+                 "a module by torch.jit.save",
+                 magic.tree.describe(root).c_str())};
     }
     TENON_ASSIGN(const LegacyPickle version, next_pickle("the pickle of the version"));
     const bool is_known = version.tree.kind(version.tree.root()) == NodeKind::kInt &&

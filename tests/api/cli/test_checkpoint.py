@@ -256,16 +256,20 @@ def test_a_hostile_pickle_is_refused_with_its_record_and_offset(
 
 
 def test_a_file_from_before_pytorch_1_6(tmp_path: Path) -> None:
+    """A file without tensors. test_weights.py has one with tensors."""
     path = tmp_path / "old.pt"
-    path.write_bytes(
-        b"".join(
-            pickle.dumps(each, 2)
-            for each in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}, {})
-        )
-    )
-    done = run("inspect", path)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "torch.save" in done.stderr and "1.6" in done.stderr, done.stderr
+    pickles = [
+        pickle.dumps(each, 2)
+        for each in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}, {}, [])
+    ]
+    path.write_bytes(b"".join(pickles))
+    report = read_json("inspect", path)
+    assert (report["form"], report["weights"]) == ("legacy", [])
+    path.write_bytes(b"".join(pickles[:-1]))
+    for command in ("inspect", "verify"):
+        done = run(command, path)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert f"{path}: the pickle of the storages' keys is missing" in done.stderr
 
 
 def test_broken_files(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""tenon inspect, verify and export of exported programs (.pt2), ExecuTorch's files (.ptd) and
-safetensors files.
+"""tenon inspect, verify and export of exported programs (.pt2), ExecuTorch's files (.ptd),
+safetensors files and their indices, files of NumPy, and old files of torch.save.
 
 tests/peers/golden/weights_golden.py made the files. Damaged files are copies of them.
 """
@@ -18,6 +18,7 @@ from conftest import SOURCE, read_json, run
 from safetensors.numpy import save_file
 
 GOLDEN = SOURCE / "tests/peers/golden/weights"
+LEGACY = SOURCE / "tests/peers/fuzz/corpus/weights/legacy.pt"
 NEWEST = GOLDEN / "torch-2.15.0.pt2"
 NESTED = GOLDEN / "torch-2.8.0.pt2"
 FIRST = GOLDEN / "torch-2.6.0.pt2"
@@ -322,3 +323,118 @@ def test_safetensors_are_shown_and_verified(tmp_path: Path) -> None:
         assert done.returncode == 1 and "cut short" in done.stderr
     done = run("export", path, tmp_path / "out.pt")
     assert done.returncode == 1 and "a safetensors file and has no module" in done.stderr
+
+
+def arrays() -> dict[str, np.ndarray[Any, Any]]:
+    return {"layer/a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.zeros(3, np.uint8)}
+
+
+def test_an_array_of_numpy(tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    np.save(path, np.arange(6, dtype=">i4").reshape(2, 3).T)
+    report = read_json("inspect", path)
+    assert (report["kind"], report["form"], report["error"]) == ("array of NumPy", "npy", None)
+    [weight] = report["weights"]
+    assert (weight["name"], weight["dtype"], weight["sizes"], weight["strides"]) == (
+        "",
+        "Int",
+        [3, 2],
+        [1, 3],
+    )
+    assert ": good: 1 array without checksums, 1 weight, 152 B\n" in run("verify", path).stdout
+    path.write_bytes(path.read_bytes()[:-1])
+    assert_refused(path, "24 bytes")
+    path.write_bytes(path.read_bytes()[:20])
+    assert_refused(path, "header")
+
+
+def assert_refused(path: Path, *words: str) -> None:
+    for command in ("inspect", "verify"):
+        done = run(command, path)
+        assert done.returncode == 1 and done.stderr.startswith(f"tenon: {path}: "), done.stderr
+        for word in words:
+            assert word in done.stderr
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_arrays_of_numpy(tmp_path: Path, save: Any) -> None:
+    path = tmp_path / "a.npz"
+    save(path, **arrays())
+    report = read_json("inspect", path)
+    assert (report["kind"], report["form"], report["name"]) == ("arrays of NumPy", "npz", "")
+    assert [each["name"] for each in report["records"]] == ["layer/a.npy", "b.npy"]
+    assert [(each["name"], each["dtype"], each["sizes"]) for each in report["weights"]] == [
+        ("layer/a", "Float", [2, 3]),
+        ("b", "Byte", [3]),
+    ]
+    assert ": good: 2 records, 2 weights, " in run("verify", path).stdout
+    with zipfile.ZipFile(path) as archive:
+        stored_nbytes = archive.getinfo("b.npy").compress_size
+    # An element of a stored record. The last bits of a compressed record mean nothing.
+    at = offset_of(report["records"], "b.npy") + stored_nbytes - (1 if save is np.savez else 4)
+    broken = damaged(path, at, tmp_path / "broken.npz")
+    said = read_json("verify", broken, rc=1)
+    assert said["error"]["code"] == "CORRUPT" and "record b.npy" in said["error"]["message"]
+    if save is np.savez:  # the other arrays of a compressed archive are not read any more
+        assert [(each["name"], each["ok"]) for each in said["weights"]] == [
+            ("layer/a", True),
+            ("b", False),
+        ]
+        assert f'{broken}: the weight "b" is damaged: ' in run("verify", broken).stderr
+
+
+def test_an_old_file_of_torch_save(tmp_path: Path) -> None:
+    report = read_json("inspect", LEGACY)
+    assert (report["kind"], report["form"]) == ("old file of torch.save", "legacy")
+    assert report["weights"] and report["storages"]
+    assert len(report["records"]) >= len(report["storages"])
+    assert "without checksums" in run("verify", LEGACY).stdout
+    path = tmp_path / "short.pt"
+    path.write_bytes(LEGACY.read_bytes()[:-1])
+    assert_refused(path, "the storage '", "cut short")
+    done = run("export", LEGACY, tmp_path / "out.pt")
+    assert "a file of torch.save before PyTorch 1.6 and has no module" in done.stderr
+
+
+def test_an_index_of_shards(tmp_path: Path) -> None:
+    for name, array in zip("ab", arrays().values(), strict=True):
+        save_file({name: array}, tmp_path / f"{name}.safetensors")
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": "a.safetensors", "b": "b.safetensors"}}))
+    report = read_json("inspect", index)
+    assert (report["kind"], report["form"]) == ("index of shards", "shards")
+    assert report["nbytes"] == sum(
+        (tmp_path / f"{name}.safetensors").stat().st_size for name in "ab"
+    )
+    assert [each["record"] for each in report["archives"]] == ["a.safetensors", "b.safetensors"]
+    assert [(each["name"], each["storage"]) for each in report["weights"]] == [("a", 0), ("b", 1)]
+    assert ": good: 2 shards without checksums, 2 weights, " in run("verify", index).stdout
+    assert "\nthe shard b.safetensors\n" in run("inspect", index).stdout
+    done = run("verify", "-", input=index.read_text())
+    assert done.returncode == 1 and "Give the path of the index" in done.stderr
+    for option in ("--code", "--ops"):
+        assert "an index of shards and no module" in run("inspect", option, index).stderr
+    shard = tmp_path / "b.safetensors"
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[:-1])
+    assert_refused(index, "the shard b.safetensors: ", "cut short")
+    save_file({"c": arrays()["b"]}, shard)
+    assert_refused(index, 'the weight "b"', '"b.safetensors"')
+    shard.unlink()
+    assert_refused(index, "b.safetensors", "No such file")
+    index.write_text('{"a": 1}')
+    assert_refused(index, "weight_map")
+
+
+def test_damage_in_a_shard_with_checksums(tmp_path: Path) -> None:
+    index = tmp_path / "model.index.json"
+    state = SOURCE / "tests/peers/golden/checkpoint/2.15.0/state_dict.pt"
+    names = [each["path"] for each in read_json("inspect", state)["tensors"]]
+    index.write_text(json.dumps({"weight_map": dict.fromkeys(names, "state.pt")}))
+    shutil.copy(state, tmp_path / "state.pt")
+    assert ": good: 1 shard, 7 weights, " in run("verify", index).stdout
+    offset = offset_of(read_json("inspect", state)["records"], "data/0")
+    damaged(state, offset, tmp_path / "state.pt")
+    said = read_json("verify", index, rc=1)
+    assert [each["name"] for each in said["weights"] if not each["ok"]] == names[:1]
+    assert "record data/0" in said["error"]["message"]
