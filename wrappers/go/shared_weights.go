@@ -10,6 +10,7 @@ import "C"
 import (
 	"context"
 	"runtime"
+	"runtime/cgo"
 	"unsafe"
 )
 
@@ -20,6 +21,9 @@ type SharedWeightsOptions struct {
 	Directory string
 	Group     *uint32 // admit members of this group (a gid) too; it needs a Directory
 	MaxBytes  uint64  // the largest file that this process loads; 0 means no limit
+	// Called with the bytes that are loaded and the bytes of the file, while this process loads or
+	// waits for the process that loads. A panic continues in OpenSharedWeights.
+	Progress func(done, total uint64)
 }
 
 // SharedWeightsInfo are facts about shared weights. They change when other processes come and go.
@@ -136,16 +140,44 @@ func makeSharedWeights(
 	if options.Group != nil {
 		group, flags = C.uint32_t(*options.Group), C.TENON_SHARED_WEIGHTS_GROUP
 	}
-	return waitFor(
+	var progress cgo.Handle
+	state := &progressing{tell: options.Progress}
+	if options.Progress != nil {
+		progress = cgo.NewHandle(state)
+		defer progress.Delete()
+	}
+	weights, err := waitFor(
 		ctx,
 		newSharedWeights,
 		func(w waiting[*C.tenon_shared_weights]) C.tenon_status {
 			return C.tenon_go_make_shared_weights(
-				made, text, directory, flags, group, C.uint64_t(options.MaxBytes), w.timeout,
-				w.cancel, w.out, w.failure,
+				made, text, directory, flags, group, C.uint64_t(options.MaxBytes),
+				C.uintptr_t(progress), w.timeout, w.cancel, w.out, w.failure,
 			)
 		},
 	)
+	if state.panicked != nil {
+		if err == nil {
+			weights.Close()
+		}
+		panic(state.panicked)
+	}
+	return weights, err
+}
+
+// progressing has a progress function, and the panic of it, which must not unwind C.
+type progressing struct {
+	tell     func(done, total uint64)
+	panicked any
+}
+
+//export tenonGoProgress
+func tenonGoProgress(context C.uintptr_t, done, total C.uint64_t) {
+	state := cgo.Handle(context).Value().(*progressing)
+	if state.panicked == nil {
+		defer func() { state.panicked = recover() }()
+		state.tell(uint64(done), uint64(total))
+	}
 }
 
 func newSharedWeights(pointer *C.tenon_shared_weights) *SharedWeights {
@@ -175,33 +207,36 @@ func (w *SharedWeights) Changed(ctx context.Context) (uint64, error) {
 
 // Names lists the names of all tensors in the order of the file.
 func (w *SharedWeights) Names() ([]string, error) {
-	return ask(w, func(pointer *C.tenon_shared_weights) ([]string, error) {
-		var list *C.tenon_name_list
-		var failure *C.tenon_error
-		status := C.tenon_shared_weights_names(pointer, &list, &failure)
-		if status != C.TENON_OK {
-			return nil, takeError(status, failure)
-		}
-		return takeNames(list), nil
+	return listNames(w, func(q sharedNamesQuery) C.tenon_status {
+		return C.tenon_shared_weights_names(q.pointer, q.out, q.failure)
 	})
 }
 
 // Tensor gives a tensor, whose elements are read-only. The caller closes the Value.
 func (w *SharedWeights) Tensor(name string) (*Value, error) {
-	text, err := cText("the name", name)
-	if err != nil {
-		return nil, err
-	}
-	return ask(w, func(pointer *C.tenon_shared_weights) (*Value, error) {
-		var out *C.tenon_value
-		var failure *C.tenon_error
-		status := C.tenon_shared_weights_tensor(pointer, text, &out, &failure)
-		if status != C.TENON_OK {
-			return nil, takeError(status, failure)
-		}
-		return newValue(out), nil
+	return readValue(w, name, func(text *C.char, q sharedValueQuery) C.tenon_status {
+		return C.tenon_shared_weights_tensor(q.pointer, text, q.out, q.failure)
 	})
 }
+
+// ValueNames lists the names of the values in the file that are no tensors, as those of Weights do.
+func (w *SharedWeights) ValueNames() ([]string, error) {
+	return listNames(w, func(q sharedNamesQuery) C.tenon_status {
+		return C.tenon_shared_weights_value_names(q.pointer, q.out, q.failure)
+	})
+}
+
+// Value gives a value that is no tensor, and the caller closes it.
+func (w *SharedWeights) Value(name string) (*Value, error) {
+	return readValue(w, name, func(text *C.char, q sharedValueQuery) C.tenon_status {
+		return C.tenon_shared_weights_value(q.pointer, text, q.out, q.failure)
+	})
+}
+
+type (
+	sharedNamesQuery = query[*C.tenon_shared_weights, *C.tenon_name_list]
+	sharedValueQuery = query[*C.tenon_shared_weights, *C.tenon_value]
+)
 
 // Info gives the facts of this moment.
 func (w *SharedWeights) Info() (SharedWeightsInfo, error) {

@@ -88,6 +88,44 @@ func TestSharedWeightsHaveVersions(t *testing.T) {
 	}
 }
 
+func TestSharedWeightsTellTheirProgress(t *testing.T) {
+	nothingLeft(t)
+	var last [2]uint64
+	path := t.TempDir() + "/net.safetensors"
+	header := `{"__metadata__":{"format":"np"},` +
+		`"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}`
+	file := append([]byte{byte(len(header)), 0, 0, 0, 0, 0, 0, 0}, header+"ab"...)
+	check(t, os.WriteFile(path, file, 0o600))
+	options := &tenon.SharedWeightsOptions{
+		Directory: t.TempDir(),
+		Progress:  func(done, total uint64) { last = [2]uint64{done, total} },
+	}
+	weights, _ := openShared(t, path, options)
+	if size := uint64(len(file)); last != [2]uint64{size, size} {
+		t.Errorf("the progress is %v, and the file has %d bytes", last, size)
+	}
+	if names := must(weights.ValueNames()); !slices.Equal(names, []string{"__metadata__.format"}) {
+		t.Errorf("the names of the values are %v", names)
+	}
+	value := must(weights.Value("__metadata__.format"))
+	if text := must(value.Str()); text != "np" {
+		t.Errorf("the value is %q", text)
+	}
+	value.Close()
+	if _, err := weights.Value("a"); !errors.Is(err, tenon.ErrNotFound) {
+		t.Errorf("a tensor as a value: %v", err)
+	}
+	weights.Close()
+
+	options.Progress = func(done, total uint64) { panic("stop") }
+	defer func() {
+		if value := recover(); value != "stop" {
+			t.Errorf("the panic is %v", value)
+		}
+	}()
+	openShared(t, path, options)
+}
+
 func TestSharedWeightsAreRefused(t *testing.T) {
 	nothingLeft(t)
 	ctx, file := context.Background(), goldenWeights("torch-2.8.0.pt2")

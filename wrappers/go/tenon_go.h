@@ -177,6 +177,12 @@ static inline tenon_status tenon_go_subscriber_connect(const char* path,
   return tenon_subscriber_connect(path, options, &wait, out, err);
 }
 
+extern void tenonGoProgress(uintptr_t context, uint64_t done, uint64_t total);
+
+static inline void tenon_go_progress(void* context, uint64_t done, uint64_t total) {
+  tenonGoProgress((uintptr_t)context, done, total);
+}
+
 // What weights are made of: those of a file or of values, or with a path or none those that are
 // found.
 typedef struct tenon_go_shared_weights {
@@ -187,9 +193,10 @@ typedef struct tenon_go_shared_weights {
   size_t count;
 } tenon_go_shared_weights;
 
+// The context 0 means that there is no progress function.
 static inline tenon_status tenon_go_make_shared_weights(
     tenon_go_shared_weights made, const char* name, const char* directory, uint32_t flags,
-    uint32_t group, uint64_t max_nbytes, int64_t timeout_ns, tenon_cancel* cancel,
+    uint32_t group, uint64_t max_nbytes, uintptr_t context, int64_t timeout_ns, tenon_cancel* cancel,
     tenon_shared_weights** out, tenon_error** err) {
   tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
   tenon_shared_weights_options options = {0};
@@ -198,6 +205,8 @@ static inline tenon_status tenon_go_make_shared_weights(
   options.group = group;
   options.directory = directory;
   options.max_nbytes = max_nbytes;
+  options.progress = context != 0 ? tenon_go_progress : NULL;
+  options.progress_context = (void*)context;
   if (!made.publishes) return tenon_open_shared_weights(made.path, name, &options, &wait, out, err);
   if (made.path) return tenon_publish_shared_weights(made.path, name, &options, &wait, out, err);
   return tenon_publish_shared_weights_values((const char* const*)made.names, made.values,

@@ -57,7 +57,7 @@ func OpenWeights(path string, options *ImportOptions) (*Weights, error) {
 
 // Names lists the names of all weights in the order of the file.
 func (w *Weights) Names() ([]string, error) {
-	return w.list(func(q namesQuery) C.tenon_status {
+	return listNames(w, func(q namesQuery) C.tenon_status {
 		return C.tenon_weights_names(q.pointer, q.out, q.failure)
 	})
 }
@@ -66,7 +66,7 @@ func (w *Weights) Names() ([]string, error) {
 // share it in memory. After Replace the Value has the new elements, and Values that were given
 // before keep the old ones.
 func (w *Weights) Tensor(name string) (*Value, error) {
-	return w.read(name, func(text *C.char, q valueQuery) C.tenon_status {
+	return readValue(w, name, func(text *C.char, q valueQuery) C.tenon_status {
 		return C.tenon_weights_tensor(q.pointer, text, q.out, q.failure)
 	})
 }
@@ -74,21 +74,21 @@ func (w *Weights) Tensor(name string) (*Value, error) {
 // ValueNames lists the names of the values that are no tensors, such as the numbers in a
 // checkpoint.
 func (w *Weights) ValueNames() ([]string, error) {
-	return w.list(func(q namesQuery) C.tenon_status {
+	return listNames(w, func(q namesQuery) C.tenon_status {
 		return C.tenon_weights_value_names(q.pointer, q.out, q.failure)
 	})
 }
 
 // Value gives a value that is no tensor, and the caller closes it.
 func (w *Weights) Value(name string) (*Value, error) {
-	return w.read(name, func(text *C.char, q valueQuery) C.tenon_status {
+	return readValue(w, name, func(text *C.char, q valueQuery) C.tenon_status {
 		return C.tenon_weights_value(q.pointer, text, q.out, q.failure)
 	})
 }
 
 // Skipped gives a line with the name and the reason for everything in the file that cannot be read.
 func (w *Weights) Skipped() ([]string, error) {
-	return w.list(func(q namesQuery) C.tenon_status {
+	return listNames(w, func(q namesQuery) C.tenon_status {
 		return C.tenon_weights_skipped(q.pointer, q.out, q.failure)
 	})
 }
@@ -98,25 +98,31 @@ type (
 	valueQuery = query[*C.tenon_weights, *C.tenon_value]
 )
 
-func (w *Weights) list(call func(namesQuery) C.tenon_status) ([]string, error) {
-	return ask(w, func(pointer *C.tenon_weights) ([]string, error) {
+// listNames and readValue read weights and shared weights.
+func listNames[H user[P], P any](
+	weights H, call func(query[P, *C.tenon_name_list]) C.tenon_status,
+) ([]string, error) {
+	return ask(weights, func(pointer P) ([]string, error) {
 		var list *C.tenon_name_list
 		var failure *C.tenon_error
-		if status := call(namesQuery{pointer, &list, &failure}); status != C.TENON_OK {
+		status := call(query[P, *C.tenon_name_list]{pointer, &list, &failure})
+		if status != C.TENON_OK {
 			return nil, takeError(status, failure)
 		}
 		return takeNames(list), nil
 	})
 }
 
-func (w *Weights) read(name string, call func(*C.char, valueQuery) C.tenon_status) (*Value, error) {
+func readValue[H user[P], P any](
+	weights H, name string, call func(*C.char, query[P, *C.tenon_value]) C.tenon_status,
+) (*Value, error) {
 	text, err := cText("the name", name)
 	if err != nil {
 		return nil, err
 	}
-	return ask(w, func(pointer *C.tenon_weights) (*Value, error) {
+	return ask(weights, func(pointer P) (*Value, error) {
 		return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
-			return call(text, valueQuery{pointer, out, failure})
+			return call(text, query[P, *C.tenon_value]{pointer, out, failure})
 		})
 	})
 }

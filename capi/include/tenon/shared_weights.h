@@ -294,6 +294,32 @@ TENON_API tenon_status tenon_shared_weights_info_get(const tenon_shared_weights 
                                                      tenon_shared_weights_info *out,
                                                      tenon_error **err) TENON_NOEXCEPT;
 
+/**
+ * Lists the names of the values in the file that are no tensors, as tenon_weights_value_names does.
+ * @param[in]  weights  borrowed.
+ * @param[out] out      new reference to a list; release it with tenon_name_list_release. Untouched
+ *                      on failure.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_shared_weights_value_names(const tenon_shared_weights *weights,
+                                                        tenon_name_list **out,
+                                                        tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Gives a value of tenon_shared_weights_value_names.
+ * @param[in]  weights  borrowed.
+ * @param[in]  name     borrowed.
+ * @param[out] out      new reference; release it with tenon_value_release. Untouched on failure.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_shared_weights_value(const tenon_shared_weights *weights,
+                                                  const char *name, tenon_value **out,
+                                                  tenon_error **err) TENON_NOEXCEPT;
+
 TENON_END_DECLS
 
 #endif

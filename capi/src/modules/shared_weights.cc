@@ -195,4 +195,29 @@ tenon_status tenon_shared_weights_info_get(const tenon_shared_weights* weights,
     return Status::ok();
   });
 }
+
+tenon_status tenon_shared_weights_value_names(const tenon_shared_weights* weights,
+                                              tenon_name_list** out, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(weights != nullptr, "weights is NULL"));
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    auto found = std::make_unique<NameList>();
+    for (const tenon::weights::NamedValue& value : object(weights)->weights().values())
+      found->names.push_back(value.name);
+    *out = handle<tenon_name_list>(found.release());
+    return Status::ok();
+  });
+}
+
+tenon_status tenon_shared_weights_value(const tenon_shared_weights* weights, const char* name,
+                                        tenon_value** out, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(weights != nullptr, "weights is NULL"));
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    TENON_ASSIGN(const std::string_view text, read_text(name, "name"));
+    TENON_ASSIGN(Ref<Value> value, object(weights)->weights().value(text));
+    *out = handle<tenon_value>(value.detach());
+    return Status::ok();
+  });
+}
 }

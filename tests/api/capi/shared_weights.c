@@ -141,9 +141,34 @@ static void equals_the_file(void) {
   tenon_shared_weights_release(shared);
 }
 
+/* The values of the file are the texts of its metadata. */
+static void has_a_text(const tenon_shared_weights *weights) {
+  tenon_name_list *names = NULL;
+  tenon_value *value = NULL;
+  tenon_error *error = NULL;
+  const char *text = NULL;
+  size_t nbytes = 0;
+  OK(tenon_shared_weights_value_names(weights, &names, ERR));
+  CHECK(tenon_name_list_count(names) == 1);
+  CHECK(strcmp(tenon_name_list_get(names, 0), "__metadata__.format") == 0);
+  OK(tenon_shared_weights_value(weights, "__metadata__.format", &value, ERR));
+  OK(tenon_value_get_str(value, &text, &nbytes, ERR));
+  CHECK(nbytes == 2 && memcmp(text, "np", 2) == 0);
+  CHECK(tenon_shared_weights_value(weights, "a", &value, &error) == TENON_NOT_FOUND);
+  tenon_error_release(error);
+  INVALID_KEEPING(names, tenon_shared_weights_value_names(NULL, &names, ERR));
+  INVALID(tenon_shared_weights_value_names(weights, NULL, ERR));
+  INVALID_KEEPING(value, tenon_shared_weights_value(weights, NULL, &value, ERR));
+  INVALID(tenon_shared_weights_value(weights, "a", NULL, ERR));
+  tenon_name_list_release(names);
+  tenon_value_release(value);
+}
+
 /* The tensors of a safetensors file begin at multiples of 64 bytes, whatever the header's size. */
 static void safetensors_are_aligned(void) {
-  static const char header[] = "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}} ";
+  static const char header[] =
+      "{\"__metadata__\":{\"format\":\"np\"},"
+      "\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}} ";
   const uint64_t header_nbytes = sizeof(header) - 1;
   const float elements[] = {1.5F, 2.5F};
   const tenon_shared_weights_options options = in_rendezvous();
@@ -164,6 +189,7 @@ static void safetensors_are_aligned(void) {
     CHECK((uintptr_t)tenon_tensor_data(tensor) % 64 == 0);
     CHECK(memcmp(tenon_tensor_data(tensor), elements, sizeof(elements)) == 0);
     tenon_tensor_release(tensor);
+    has_a_text(weights);
     tenon_shared_weights_release(weights);
   }
   CHECK_EQ(files_left(), 0);

@@ -43,6 +43,8 @@ TEST_F(SharedWeightsFile, AreLoadedOnce) {
     EXPECT_EQ(first.info().serves, 1U);
     EXPECT_EQ(second.info().loaded, 0U);
     EXPECT_EQ(second.info().server_pid, getpid());
+    EXPECT_TRUE(second.value_names().empty());
+    EXPECT_EQ(second.try_value("weight").code(), tenon::Code::kNotFound);
     EXPECT_EQ(first.names(), (std::vector<std::string>{"weight", "tied", "columns", "shift"}));
     const tenon::Tensor here = first.tensor("weight").as<tenon::Tensor>();
     tenon::Tensor there = second.tensor("weight").as<tenon::Tensor>();

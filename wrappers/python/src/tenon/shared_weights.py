@@ -69,6 +69,8 @@ class SharedWeights(NamedWeights):
     __slots__ = ()
     _names = lib.tenon_shared_weights_names
     _tensor = lib.tenon_shared_weights_tensor
+    _value_names = lib.tenon_shared_weights_value_names
+    _value = lib.tenon_shared_weights_value
 
     def __init__(self, cdata: Any) -> None:
         self._cdata = cdata

@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 
 
 class NamedWeights(Managed):
-    """Weights by their names, with the two functions of the C library that read them."""
+    """Weights by their names, with the functions of the C library that read them."""
 
     __slots__ = ()
     _names: Any
     _tensor: Any
+    _value_names: Any
+    _value: Any
 
     def names(self) -> tuple[str, ...]:
         """The names of all weights in the order of the file."""
@@ -44,6 +46,14 @@ class NamedWeights(Managed):
         new elements. Tensors that were taken before keep the old ones.
         """
         return self._read(self._tensor, name)
+
+    def value_names(self) -> tuple[str, ...]:
+        """The names of the values that are no tensors, such as the numbers in a checkpoint."""
+        return names_by(self._value_names, self._own())
+
+    def value(self, name: str) -> Any:
+        """A value that is no tensor."""
+        return self._read(self._value, name)
 
     def _read(self, function: Any, name: str) -> Any:
         from tenon._from_value import Reader
@@ -84,17 +94,11 @@ class Weights(NamedWeights):
     __slots__ = ()
     _names = lib.tenon_weights_names
     _tensor = lib.tenon_weights_tensor
+    _value_names = lib.tenon_weights_value_names
+    _value = lib.tenon_weights_value
 
     def __init__(self, pointer: Any) -> None:
         self._cdata = ffi.gc(pointer, lib.tenon_weights_release)
-
-    def value_names(self) -> tuple[str, ...]:
-        """The names of the values that are no tensors, such as the numbers in a checkpoint."""
-        return names_by(lib.tenon_weights_value_names, self._own())
-
-    def value(self, name: str) -> Any:
-        """A value that is no tensor."""
-        return self._read(lib.tenon_weights_value, name)
 
     def skipped(self) -> tuple[str, ...]:
         """A line with the name and the reason for everything in the file that cannot be read."""

@@ -7141,6 +7141,31 @@ extern "C" {
         out: *mut tenon_shared_weights_info,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
+    /**Lists the names of the values in the file that are no tensors, as tenon_weights_value_names does.
+ @param[in]  weights  borrowed.
+ @param[out] out      new reference to a list; release it with tenon_name_list_release. Untouched
+                      on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_shared_weights_value_names(
+        weights: *const tenon_shared_weights,
+        out: *mut *mut tenon_name_list,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives a value of tenon_shared_weights_value_names.
+ @param[in]  weights  borrowed.
+ @param[in]  name     borrowed.
+ @param[out] out      new reference; release it with tenon_value_release. Untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_shared_weights_value(
+        weights: *const tenon_shared_weights,
+        name: *const ::core::ffi::c_char,
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
     /**Opens a file of weights and reads its tensors. The file must not be changed while views of it are
  in use. Replacing the file by rename is harmless, also by tenon_weights_rewrite.
  @param[in]  path     borrowed. The contents of the file, not its name, decide about its form.

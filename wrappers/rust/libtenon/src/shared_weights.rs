@@ -1,13 +1,15 @@
 //! Weights that the processes of a machine share by a name: the first process loads the file, and
 //! every other process maps the same memory.
 
-use std::ffi::{c_char, CString};
+use std::ffi::{c_char, c_void, CString};
 use std::fmt;
 use std::path::Path;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
 use crate::error::{check, make, Result};
 use crate::member::names;
+use crate::panic;
 use crate::sys;
 use crate::text::{c_path, c_text, Names};
 use crate::value::{Items, Value};
@@ -20,6 +22,22 @@ pub struct SharedWeightsOptions {
     directory: Option<CString>,
     group: Option<u32>,
     max_nbytes: u64,
+    progress: Option<Progress>,
+}
+
+#[derive(Clone)]
+struct Progress(Arc<dyn Fn(u64, u64) + Send + Sync>);
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Progress")
+    }
+}
+
+unsafe extern "C" fn tell(context: *mut c_void, done: u64, total: u64) {
+    // SAFETY: open_raw gave this context, and borrows it until the call of the library ends.
+    let progress = unsafe { &*context.cast::<Progress>() };
+    panic::callback(|| (progress.0)(done, total));
 }
 
 impl SharedWeightsOptions {
@@ -41,6 +59,12 @@ impl SharedWeightsOptions {
     /// Sets the largest file that this process loads.
     pub fn max_nbytes(self, max_nbytes: u64) -> Self {
         SharedWeightsOptions { max_nbytes, ..self }
+    }
+
+    /// Calls a function with the bytes that are loaded and the bytes of the file, while this
+    /// process loads or waits for the process that loads. A panic continues in the call that opens.
+    pub fn progress(self, tell: impl Fn(u64, u64) + Send + Sync + 'static) -> Self {
+        SharedWeightsOptions { progress: Some(Progress(Arc::new(tell))), ..self }
     }
 }
 
@@ -187,9 +211,18 @@ impl SharedWeights {
             group: options.group.unwrap_or(0),
             directory: options.directory.as_ref().map_or(ptr::null(), |path| path.as_ptr()),
             max_nbytes: options.max_nbytes,
+            progress: options.progress.as_ref().map(|_| tell as _),
+            progress_context: options
+                .progress
+                .as_ref()
+                .map_or(ptr::null_mut(), |progress| ptr::from_ref(progress).cast_mut().cast()),
         });
-        let raw = make(|out, err| call(name.as_ptr(), &given, &wait, out, err))?;
-        Ok(SharedWeights { raw })
+        let mut opened = None;
+        panic::release(|| {
+            let raw = make(|out, err| call(name.as_ptr(), &given, &wait, out, err));
+            opened = Some(raw.map(|raw| SharedWeights { raw }));
+        });
+        opened.expect("the closure ran")
     }
 
     /// Waits until the name has a newer version than this one, and gives the newest that is known.
@@ -216,6 +249,24 @@ impl SharedWeights {
         // SAFETY: self keeps the weights, and the result is a new reference.
         Value::new(|out, err| unsafe {
             sys::tenon_shared_weights_tensor(self.as_raw(), name.as_ptr(), out, err)
+        })
+    }
+
+    /// Lists the names of the values that are no tensors, as
+    /// [`Weights::value_names`](crate::Weights::value_names) does.
+    pub fn value_names(&self) -> Result<Vec<String>> {
+        // SAFETY: self keeps the weights, and the list belongs to this function.
+        names(make(|out, err| unsafe {
+            sys::tenon_shared_weights_value_names(self.as_raw(), out, err)
+        })?)
+    }
+
+    /// Gives a value that is no tensor.
+    pub fn value(&self, name: &str) -> Result<Value> {
+        let name = c_text(name, "the name")?;
+        // SAFETY: self keeps the weights, and the result is a new reference.
+        Value::new(|out, err| unsafe {
+            sys::tenon_shared_weights_value(self.as_raw(), name.as_ptr(), out, err)
         })
     }
 

@@ -2,7 +2,9 @@
 
 mod common;
 
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::Folder;
@@ -58,6 +60,37 @@ fn versions() {
     assert_eq!(first.changed(PATIENCE).unwrap(), 2);
     let newest = SharedWeights::attach("net", &options, PATIENCE).unwrap();
     assert_eq!(newest.names().unwrap(), ["step"]);
+}
+
+#[test]
+fn progress_and_values() {
+    let folder = Folder::new();
+    let header = r#"{"__metadata__":{"format":"np"},"a":{"dtype":"U8","shape":[2],"#.to_owned()
+        + r#""data_offsets":[0,2]}}"#;
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend(header.bytes().chain(*b"ab"));
+    let path = std::env::temp_dir().join(format!("tenon-rust-{}.safetensors", std::process::id()));
+    std::fs::write(&path, &file).unwrap();
+    let options = SharedWeightsOptions::new().directory(&folder.0).unwrap();
+    let last = Arc::new(Mutex::new((0, 0)));
+    let seen = last.clone();
+    let told = options.clone().progress(move |done, total| *seen.lock().unwrap() = (done, total));
+    let weights = SharedWeights::open(&path, "net", &told, PATIENCE).unwrap();
+    let size = file.len() as u64;
+    assert_eq!(*last.lock().unwrap(), (size, size));
+    assert!(format!("{told:?}").contains("Progress"));
+    assert_eq!(weights.value_names().unwrap(), ["__metadata__.format"]);
+    assert_eq!(weights.value("__metadata__.format").unwrap().as_str().unwrap(), "np");
+    assert_eq!(weights.value("a").unwrap_err().kind(), ErrorKind::NotFound);
+    drop(weights);
+    let stops = options.clone().progress(|_, _| panic!("stop"));
+    let open = AssertUnwindSafe(|| SharedWeights::open(&path, "net", &stops, PATIENCE));
+    let caught = catch_unwind(open).unwrap_err();
+    assert_eq!(*caught.downcast::<&str>().unwrap(), "stop");
+    // The panic has left no weights behind.
+    let nobody = SharedWeights::attach("net", &options, PATIENCE).unwrap_err();
+    assert_eq!(nobody.kind(), ErrorKind::NotFound);
+    std::fs::remove_file(path).unwrap();
 }
 
 #[test]

@@ -86,6 +86,27 @@ inline std::vector<std::string> names(const NameList& list) {
   return all;
 }
 
+template <class Handle>
+Result<std::vector<std::string>> list_names(const Handle* handle,
+                                            tenon_status (*function)(const Handle*,
+                                                                     tenon_name_list**,
+                                                                     tenon_error**)) {
+  const Result<NameList> list = make<NameList>(
+      [&](tenon_name_list** out, tenon_error** err) { return function(handle, out, err); });
+  if (!list) return list.error();
+  return names(*list);
+}
+
+template <class Handle>
+Result<Value> read_value(const Handle* handle, const std::string& name,
+                         tenon_status (*function)(const Handle*, const char*, tenon_value**,
+                                                  tenon_error**)) {
+  if (!is_c_text(name)) return has_nul("the name");
+  return make<Value>([&](tenon_value** out, tenon_error** err) {
+    return function(handle, name.c_str(), out, err);
+  });
+}
+
 // Calls function(out, err), which gives a list of files, and copies the list.
 template <class Function>
 Result<std::vector<File>> files(Function&& function) {
@@ -157,12 +178,7 @@ inline Result<Module> Module::try_submodule(const std::string& path) const {
 }
 
 inline Result<std::vector<std::string>> Module::try_states() const {
-  const Result<detail::NameList> list =
-      detail::make<detail::NameList>([&](tenon_name_list** out, tenon_error** err) {
-        return tenon_module_states(get(), out, err);
-      });
-  if (!list) return list.error();
-  return detail::names(*list);
+  return detail::list_names(get(), tenon_module_states);
 }
 
 inline Result<Value> Module::try_value(const std::string& path) const {
@@ -206,12 +222,7 @@ inline Result<std::vector<Value>> Module::try_constants() const {
 }
 
 inline Result<std::vector<std::string>> Module::try_warnings() const {
-  const Result<detail::NameList> list =
-      detail::make<detail::NameList>([&](tenon_name_list** out, tenon_error** err) {
-        return tenon_module_warnings(get(), out, err);
-      });
-  if (!list) return list.error();
-  return detail::names(*list);
+  return detail::list_names(get(), tenon_module_warnings);
 }
 
 #ifndef TENON_NO_EXCEPTIONS

@@ -44,7 +44,9 @@ class Package
 
   /// Gives the names of the script modules: the resource of each module, or its id if it has no
   /// resource.
-  Result<std::vector<std::string>> try_modules() const { return names(tenon_package_modules); }
+  Result<std::vector<std::string>> try_modules() const {
+    return detail::list_names(get(), tenon_package_modules);
+  }
 
   /// Gives the script module of a resource or an id. Every call for the same module gives a Module
   /// over the same objects, with the changes that were made to it. The error kNotFound lists the
@@ -58,7 +60,9 @@ class Package
 
   /// Gives the names of all records in their order. The records that PyTorch keeps below ".data/"
   /// are among them.
-  Result<std::vector<std::string>> try_records() const { return names(tenon_package_records); }
+  Result<std::vector<std::string>> try_records() const {
+    return detail::list_names(get(), tenon_package_records);
+  }
 
   /// Copies the bytes of a record: of a pickle, a Python source, a file, or a storage such as
   /// ".data/0.storage".
@@ -83,16 +87,6 @@ class Package
   std::vector<std::string> records() const { return try_records().value(); }
   std::string read(const std::string& record) const { return try_read(record).value(); }
 #endif
-
- private:
-  Result<std::vector<std::string>> names(tenon_status (*function)(const tenon_package*,
-                                                                  tenon_name_list**,
-                                                                  tenon_error**)) const {
-    const Result<detail::NameList> list = detail::make<detail::NameList>(
-        [&](tenon_name_list** out, tenon_error** err) { return function(get(), out, err); });
-    if (!list) return list.error();
-    return detail::names(*list);
-  }
 };
 
 /// One resource of a package that is written: a module, or a file.

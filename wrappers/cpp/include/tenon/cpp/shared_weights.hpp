@@ -32,7 +32,7 @@ struct SharedWeightsOptions {
   std::uint64_t max_nbytes = 0;
   /// Called with the bytes that are loaded and the bytes of the file, while this process loads or
   /// waits for the process that loads. It must not throw.
-  std::function<void(std::uint64_t done, std::uint64_t total)> progress;
+  std::function<void(std::uint64_t done, std::uint64_t total)> progress = nullptr;
 };
 
 /// Facts about shared weights. tenon/shared_weights.h explains each of them.
@@ -106,20 +106,22 @@ class SharedWeights
 
   /// Gives the names of all tensors in the order of the file.
   Result<std::vector<std::string>> try_names() const {
-    const Result<detail::NameList> list =
-        detail::make<detail::NameList>([&](tenon_name_list** out, tenon_error** err) {
-          return tenon_shared_weights_names(get(), out, err);
-        });
-    if (!list) return list.error();
-    return detail::names(*list);
+    return detail::list_names(get(), tenon_shared_weights_names);
   }
 
   /// Gives a tensor, whose elements are read-only.
   Result<Value> try_tensor(const std::string& name) const {
-    if (!detail::is_c_text(name)) return detail::has_nul("the name");
-    return detail::make<Value>([&](tenon_value** out, tenon_error** err) {
-      return tenon_shared_weights_tensor(get(), name.c_str(), out, err);
-    });
+    return detail::read_value(get(), name, tenon_shared_weights_tensor);
+  }
+
+  /// Gives the names of the values that are no tensors, as Weights::try_value_names does.
+  Result<std::vector<std::string>> try_value_names() const {
+    return detail::list_names(get(), tenon_shared_weights_value_names);
+  }
+
+  /// Gives a value that is no tensor.
+  Result<Value> try_value(const std::string& name) const {
+    return detail::read_value(get(), name, tenon_shared_weights_value);
   }
 
   /// Gives the facts of this moment.
@@ -148,6 +150,8 @@ class SharedWeights
   int changed_fd() const { return try_changed_fd().value(); }
   std::vector<std::string> names() const { return try_names().value(); }
   Value tensor(const std::string& name) const { return try_tensor(name).value(); }
+  std::vector<std::string> value_names() const { return try_value_names().value(); }
+  Value value(const std::string& name) const { return try_value(name).value(); }
   SharedWeightsInfo info() const { return try_info().value(); }
 #endif
 

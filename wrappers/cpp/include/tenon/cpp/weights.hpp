@@ -40,24 +40,30 @@ class Weights
   }
 
   /// Gives the names of all weights in the order of the file.
-  Result<std::vector<std::string>> try_names() const { return list(tenon_weights_names); }
+  Result<std::vector<std::string>> try_names() const {
+    return detail::list_names(get(), tenon_weights_names);
+  }
 
   /// Gives a weight. Weights that share a storage in the file share it in memory. After try_replace
   /// this function gives the new elements. Values that it gave before keep the old elements.
   Result<Value> try_tensor(const std::string& name) const {
-    return read(tenon_weights_tensor, name);
+    return detail::read_value(get(), name, tenon_weights_tensor);
   }
 
   /// Gives the names of the values that are no tensors, such as the numbers in a checkpoint.
   Result<std::vector<std::string>> try_value_names() const {
-    return list(tenon_weights_value_names);
+    return detail::list_names(get(), tenon_weights_value_names);
   }
 
   /// Gives a value that is no tensor.
-  Result<Value> try_value(const std::string& name) const { return read(tenon_weights_value, name); }
+  Result<Value> try_value(const std::string& name) const {
+    return detail::read_value(get(), name, tenon_weights_value);
+  }
 
   /// Gives a line with the name and the reason for everything in the file that cannot be read.
-  Result<std::vector<std::string>> try_skipped() const { return list(tenon_weights_skipped); }
+  Result<std::vector<std::string>> try_skipped() const {
+    return detail::list_names(get(), tenon_weights_skipped);
+  }
 
   /// Replaces the elements of a weight. The element type and the shape must be those of the weight.
   /// The layout may differ. Weights that share a storage with this one change with it. The tensor's
@@ -97,24 +103,6 @@ class Weights
     try_rewrite(path, durability).value();
   }
 #endif
-
- private:
-  Result<std::vector<std::string>> list(tenon_status (*function)(const tenon_weights*,
-                                                                 tenon_name_list**,
-                                                                 tenon_error**)) const {
-    const Result<detail::NameList> found = detail::make<detail::NameList>(
-        [&](tenon_name_list** out, tenon_error** err) { return function(get(), out, err); });
-    if (!found) return found.error();
-    return detail::names(*found);
-  }
-  Result<Value> read(tenon_status (*function)(const tenon_weights*, const char*, tenon_value**,
-                                              tenon_error**),
-                     const std::string& name) const {
-    if (!detail::is_c_text(name)) return detail::has_nul("the name");
-    return detail::make<Value>([&](tenon_value** out, tenon_error** err) {
-      return function(get(), name.c_str(), out, err);
-    });
-  }
 };
 
 TENON_CPP_END

@@ -232,16 +232,8 @@ class safe_open:
     def metadata(self) -> dict[str, str] | None:
         """The texts of the file's __metadata__, or None if there are none."""
         opened = self._opened()
-        if isinstance(opened, weights.Weights):
-            return _metadata(opened)
-        # Shared weights are tensors alone.
-        with open(self._filename, "rb") as file:
-            facts, status = opened.info(), os.fstat(file.fileno())
-            shared = facts.file_nbytes, facts.file_mtime_ns
-            if shared != (status.st_size, status.st_mtime_ns):
-                raise SafetensorError(f"{self._filename!r} has changed since it was loaded")
-            with _their_errors(), weights.open_weights(f"/proc/self/fd/{file.fileno()}") as own:
-                return _metadata(own)
+        names = opened.value_names()
+        return {name.removeprefix(_METADATA): opened.value(name) for name in names} or None
 
     def get_tensor(self, name: str) -> Any:
         """A tensor as the framework's."""
@@ -254,11 +246,6 @@ class safe_open:
     def get_slice(self, name: str) -> Slice:
         """What can be indexed to get a part of a tensor. Only the pages of the part are read."""
         return Slice(self._tensor(name), self._make, self._framework == "numpy")
-
-
-def _metadata(opened: weights.Weights) -> dict[str, str] | None:
-    names = opened.value_names()
-    return {name.removeprefix(_METADATA): opened.value(name) for name in names} or None
 
 
 class Slice:
