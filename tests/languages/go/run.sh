@@ -152,21 +152,37 @@ sys.exit(not (u.find_spec("tenon") and u.find_spec("silero_vad")))'
     "$work/share_weights"
 }
 
-# Workers in other languages are tried as far as this build has them.
-case_inference_workers() {
-  local python="${TENON_PYTHON:-python3}" name workers=("/proc/self/exe work")
+# find_workers EXAMPLE: adds the commands of an example in the other languages to `workers`, as far
+# as this build has them.
+find_workers() {
+  local name
+  python="${TENON_PYTHON:-python3}"
   "$python" -c 'import tenon, numpy' 2>/dev/null ||
     skip "the Python packages tenon and numpy are not installed"
-  workers+=("$python -B $TENON_SOURCE_DIR/examples/python/inference_worker.py")
+  workers+=("$python -B $TENON_SOURCE_DIR/examples/python/$1.py")
   for name in c cpp; do
-    name="$TENON_BUILD_DIR/examples/$name/inference_worker"
+    name="$TENON_BUILD_DIR/examples/$name/$1"
     if [[ -x "$name" ]]; then workers+=("$name"); fi
   done
   if bash "$TENON_SOURCE_DIR/tests/languages/rust/run.sh" build tenon-examples; then
-    workers+=("$TENON_BUILD_DIR/cargo/debug/inference_worker")
+    workers+=("$TENON_BUILD_DIR/cargo/debug/$1")
   elif (($? != 77)); then
     fail "the worker in Rust"
   fi
+}
+
+case_weights_workers() {
+  local python workers=("$work/weights_once")
+  find_workers weights_once
+  cd "$examples"
+  go build -o "$work/weights_once" ./weights_once
+  LD_LIBRARY_PATH="$TENON_BUILD_DIR:$LD_LIBRARY_PATH" "$python" -B \
+    "$TENON_SOURCE_DIR/tests/languages/examples/weights_once_test.py" "${workers[@]}"
+}
+
+case_inference_workers() {
+  local python workers=("/proc/self/exe work")
+  find_workers inference_worker
   cd "$examples"
   go build -o "$work/inference_server" ./inference_server
   "$python" -B "$TENON_SOURCE_DIR/tests/languages/examples/inference_server_test.py" \
