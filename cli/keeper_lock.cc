@@ -91,17 +91,28 @@ Status end_keeper(const Place& place, int fd, pid_t pid, int64_t deadline_ns) {
 Result<KeeperLock> KeeperLock::take(const Place& place) {
   const std::string path = path_of(place);
   for (;;) {
-    TENON_ASSIGN(os::Fd fd, open_to_lock(place));
+    TENON_TRY(shared_weights::make_directory(place));
+    Result<os::Fd> opened = open_to_lock(place);
+    // A process that leaves the default directory removes it if it is empty.
+    const bool is_gone = place.is_default && opened.status().code() == Code::kNotFound;
+    if (!opened.is_ok() && !is_gone) return opened.status();
+    os::Fd fd = is_gone ? os::Fd() : std::move(opened).value();
     // The last keeper that leaves has the file locked exclusively for a moment, and removes it.
     if (fd.is_open() && set_lock(fd.get(), F_RDLCK) && os::is_still_at(fd.get(), path))
-      return KeeperLock(std::move(fd), path);
+      return KeeperLock(std::move(fd), place);
     os::Waiter pause(os::Wait{});
     TENON_TRY(pause.pause(kPauseNs, "a lock"));
   }
 }
 
 KeeperLock::~KeeperLock() {
-  if (fd_.is_open() && set_lock(fd_.get(), F_WRLCK)) ::unlink(path_.c_str());
+  if (!fd_.is_open()) return;
+  if (set_lock(fd_.get(), F_WRLCK)) ::unlink(path_of(place_).c_str());
+  leave_directory(place_);
+}
+
+void leave_directory(const Place& place) noexcept {
+  if (place.is_default) ::rmdir(place.directory.c_str());
 }
 
 Result<std::vector<pid_t>> end_keepers(const Place& place, int64_t patience_ns) {

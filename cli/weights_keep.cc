@@ -269,8 +269,7 @@ int drop_weights(const WeightsOptions& options) {
   if (!place.is_ok()) return report(options, place.status());
   const auto patience_ns = static_cast<int64_t>(options.timeout * 1e9);
   Result<std::vector<pid_t>> ended = end_keepers(place.value(), patience_ns);
-  // choose_place() makes the default directory. An empty one is of no use.
-  if (place.value().is_default) (void)::rmdir(place.value().directory.c_str());
+  leave_directory(place.value());
   if (!ended.is_ok()) return report(options, ended.status());
   const std::vector<pid_t>& pids = ended.value();
   if (options.json) {

@@ -15,8 +15,8 @@ function(tenon_add_examples language)
       "by_name|the other process wrote 998001|the name is gone"
       "arena_and_leases|holds 8 leases of 8388608 bytes|one worker was killed, and there is room\
 |a worker still reads 42|0 blocks are lent"
-      "weights_once|4 workers read 10000000, and 1 of them loaded the file|the loader was killed, and\
- a new worker reads 10000000")
+      "weights_once|4 workers read 10000000, and 1 of them loaded the file|the loader was killed\
+, and a new worker reads 10000000")
     string(REPLACE "|" ";" texts "${example}")
     list(POP_FRONT texts name)
     string(REPLACE "@" "${name}" run "${arg_RUN}")

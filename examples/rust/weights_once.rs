@@ -2,7 +2,8 @@
 //! and the others map the same memory. The worker that loaded is then killed, and a fifth one
 //! attaches all the same.
 //!
-//! usage: weights_once [FILE DIRECTORY]   with arguments it is a worker; an empty FILE only attaches
+//! usage: weights_once [FILE DIRECTORY], where with arguments it is a worker, and an empty FILE only
+//! attaches
 
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Read, Write};

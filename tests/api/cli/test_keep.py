@@ -9,11 +9,20 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import NOBODY, SOURCE, TENON, read_json, run, wait_until, wait_until_stopped
+from conftest import (
+    NOBODY,
+    SOURCE,
+    TENON,
+    PrivateShm,
+    read_json,
+    run,
+    wait_until,
+    wait_until_stopped,
+)
 
 WEIGHTS = SOURCE / "tests/peers/golden/weights/torch-2.8.0.pt2"
 OTHER = WEIGHTS.with_name("torch-2.15.0.pt2")
@@ -27,10 +36,13 @@ def start() -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
 
     def begin(
-        *arguments: object, action: str = "keep", **environment: str
+        *arguments: object,
+        action: str = "keep",
+        prefix: Iterable[str] = (),
+        **environment: str,
     ) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [TENON, "weights", action, *map(str, arguments)],
+            [*prefix, TENON, "weights", action, *map(str, arguments)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -86,6 +98,21 @@ def test_keepers_hand_the_weights_on_and_drop_ends_all(tmp_path: Path, start: St
     assert sorted(ended) == sorted([second.pid, third.pid])
     assert (second.wait(60), third.wait(60)) == (0, 0)
     assert holders(tmp_path) == [other.pid] and other.poll() is None
+
+
+def test_the_default_directory_is_left_clean(
+    start: Start, private_shm: Callable[[], PrivateShm]
+) -> None:
+    enter = private_shm().enter
+    keeper = start("net", WEIGHTS, prefix=enter)
+    assert first_line(keeper).endswith("tenon weights drop net\n")
+    assert read_json("weights", "ls", prefix=enter)["weights"][0]["holders"] == [keeper.pid]
+    assert run("weights", "drop", "net", prefix=enter).returncode == 0
+    assert keeper.wait(60) == 0
+    for action in ("keep", "drop"):  # neither finds anything
+        assert run("weights", action, "net", prefix=enter).returncode == 1
+    left = subprocess.run([*enter, "ls", "/dev/shm"], capture_output=True, text=True, check=True)
+    assert left.stdout == ""
 
 
 def test_drop_signals_only_keepers(tmp_path: Path, start: Start) -> None:
