@@ -2,7 +2,8 @@
 //! and the others map the same memory. The worker that loaded is then killed, and a fifth one
 //! attaches all the same.
 //!
-//! usage: weights_once [FILE DIRECTORY], where with arguments it is a worker, and an empty FILE only
+//! usage: weights_once [FILE DIRECTORY], where with arguments it is a worker, and an empty FILE
+//! only attaches
 //! attaches
 
 use std::error::Error;
