@@ -83,6 +83,16 @@ struct ExportCommandOptions {
 };
 int run_export(const ExportCommandOptions& options);
 
+struct ConvertOptions {
+  std::string from;
+  std::string to;
+  std::string form;  // "safetensors" or "torch"; empty: the end of `to` says it
+  bool duplicate_shared = false;
+  bool skip = false;  // leave out what `to` cannot have
+  bool json = false;
+};
+int run_convert(const ConvertOptions& options);
+
 struct WeightsOptions {
   std::string action;     // "ls", "keep", "drop" or "switch"
   std::string name;       // of the weights; empty for ls

@@ -27,6 +27,7 @@ struct Options {
   InspectOptions inspect;
   VerifyOptions verify;
   ExportCommandOptions export_;
+  ConvertOptions convert;
   WeightsOptions weights;
   BenchOptions bench;
 };
@@ -312,6 +313,38 @@ void add_commands(CLI::App* app, Options* options) {
   for (const char* const other : {"--bytecode", "--no-bytecode", "--flatbuffer", "--debug-tables"})
     package->excludes(other);
 
+  CLI::App* convert = add_command(
+      app, options, "convert", "Write the weights of a file as safetensors or as torch.save does",
+      "tenon convert pytorch_model.bin model.safetensors", &options->convert.json);
+  convert
+      ->add_option("FROM", options->convert.from,
+                   "A file of torch.save or torch.jit.save, a safetensors file or an index of "
+                   "shards, an exported program (.pt2), a file of NumPy (.npy, .npz) or of "
+                   "ExecuTorch's weights (.ptd); - is standard input")
+      ->required()
+      ->option_text(" ");
+  convert
+      ->add_option("TO", options->convert.to,
+                   "The new file. It may be FROM, which is replaced when the new file is complete")
+      ->required()
+      ->check([](const std::string& text) {
+        return text == "-" ? "TO must be a file, not standard output" : "";
+      })
+      ->option_text(" ");
+  convert
+      ->add_option(
+          "--form", options->convert.form,
+          "safetensors, or torch for a file of torch.save. Unless told, the end of TO says "
+          "it: .safetensors, or .pt, .pth or .bin")
+      ->check(CLI::IsMember({"safetensors", "torch"}))
+      ->option_text("FORM");
+  convert->add_flag("--duplicate-shared", options->convert.duplicate_shared,
+                    "Write tensors that share memory whole, each of them. Without this option a "
+                    "safetensors file of such tensors is refused");
+  convert->add_flag("--skip", options->convert.skip,
+                    "Leave out what TO cannot have, such as numbers and objects, with a line on "
+                    "standard error for each. Without this option such a FROM is refused");
+
   add_weights(app, options);
 
   CLI::App* bench =
@@ -341,6 +374,7 @@ int run(const CLI::App& app, Options options) {
   if (app.got_subcommand("inspect")) code = run_inspect(options.inspect);
   if (app.got_subcommand("verify")) code = run_verify(options.verify);
   if (app.got_subcommand("export")) code = run_export(options.export_);
+  if (app.got_subcommand("convert")) code = run_convert(options.convert);
   if (app.got_subcommand("weights")) code = run_weights(options.weights);
   if (app.got_subcommand("bench")) code = run_bench(options.bench);
   return code;

@@ -48,4 +48,6 @@ int run_export(const ExportCommandOptions& options) {
   return refuse(options.from.front(), options.json);
 }
 
+int run_convert(const ConvertOptions& options) { return refuse(options.from, options.json); }
+
 }  // namespace tenon::cli

@@ -9,7 +9,7 @@ _tenon_names() {
 
 _tenon() {
   local current="${COMP_WORDS[COMP_CWORD]}" previous="" command="" word
-  local commands="doctor ls top gc inspect verify export weights bench"
+  local commands="doctor ls top gc inspect verify export convert weights bench"
   local options="--help --json --color"
   COMPREPLY=()
   if ((COMP_CWORD > 0)); then previous="${COMP_WORDS[COMP_CWORD - 1]}"; fi
@@ -21,7 +21,7 @@ _tenon() {
   fi
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     case "$word" in
-      doctor | ls | top | gc | inspect | verify | export | weights | bench)
+      doctor | ls | top | gc | inspect | verify | export | convert | weights | bench)
         command="$word"
         break
         ;;
@@ -38,6 +38,10 @@ _tenon() {
       return
       ;;
     --min-age | --interval | --methods | --lower | --module | --group | --timeout) return ;;
+    --form)
+      mapfile -t COMPREPLY < <(compgen -W "safetensors torch" -- "$current")
+      return
+      ;;
   esac
   case "$command" in
     "") options="--help --version --color" ;;
@@ -48,6 +52,7 @@ _tenon() {
     inspect) options+=" --code --ops --methods --module" ;;
     verify) ;;
     export) options+=" --bytecode --no-bytecode --methods --lower --forks-at-once --flatbuffer --debug-tables --package --module" ;;
+    convert) options+=" --form --duplicate-shared --skip" ;;
     weights) options+=" --directory --group --timeout" ;;
     bench) options+=" --quick" ;;
   esac
@@ -60,7 +65,7 @@ _tenon() {
     doctor | ls | gc) mapfile -t COMPREPLY < <(compgen -d -- "$current") ;;
     weights) mapfile -t COMPREPLY < <(compgen -W "ls keep drop switch" -- "$current"; compgen -f -- "$current") ;;
     inspect) mapfile -t COMPREPLY < <(compgen -f -- "$current"; compgen -W "$(_tenon_names)" -- "$current") ;;
-    verify | export) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
+    verify | export | convert) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
   esac
 }
 

@@ -6,7 +6,7 @@ function __tenon_names
     end
 end
 
-set -l commands doctor ls top gc inspect verify export weights bench
+set -l commands doctor ls top gc inspect verify export convert weights bench
 
 complete -c tenon -f
 complete -c tenon -s h -l help -d 'Print help'
@@ -19,6 +19,7 @@ complete -c tenon -n __fish_use_subcommand -a gc -d 'Remove the names that nobod
 complete -c tenon -n __fish_use_subcommand -a inspect -d 'Show what a module, a package, a file of weights, a descriptor or a named file holds'
 complete -c tenon -n __fish_use_subcommand -a verify -d 'Check every byte of modules, packages and files of weights'
 complete -c tenon -n __fish_use_subcommand -a export -d 'Write a module again, or write several into a package'
+complete -c tenon -n __fish_use_subcommand -a convert -d 'Write the weights of a file as safetensors or as torch.save does'
 complete -c tenon -n __fish_use_subcommand -a weights -d 'List the weights that processes share by a name, keep or drop them'
 complete -c tenon -n __fish_use_subcommand -a bench -d 'Measure lends between two processes'
 complete -c tenon -n "__fish_seen_subcommand_from $commands" -l json -d 'Print JSON'
@@ -50,6 +51,10 @@ complete -c tenon -n '__fish_seen_subcommand_from export' -l flatbuffer -d 'Writ
 complete -c tenon -n '__fish_seen_subcommand_from export' -l debug-tables -d 'Write the debug tables, too'
 complete -c tenon -n '__fish_seen_subcommand_from export' -l package -d 'Write all files into one package'
 complete -c tenon -n '__fish_seen_subcommand_from export' -l module -x -d 'The module of a package that is written'
+complete -c tenon -n '__fish_seen_subcommand_from convert' -F
+complete -c tenon -n '__fish_seen_subcommand_from convert' -l form -x -a 'safetensors torch' -d 'The form of the new file'
+complete -c tenon -n '__fish_seen_subcommand_from convert' -l duplicate-shared -d 'Write tensors that share memory whole'
+complete -c tenon -n '__fish_seen_subcommand_from convert' -l skip -d 'Leave out what the new file cannot have'
 complete -c tenon -n '__fish_seen_subcommand_from weights' -F -a 'ls keep drop switch'
 complete -c tenon -n '__fish_seen_subcommand_from weights' -l directory -x -a '(__fish_complete_directories)' -d 'Where the processes meet'
 complete -c tenon -n '__fish_seen_subcommand_from weights' -l group -x -a '(__fish_complete_groups)' -d 'Admit members of this group'

@@ -63,19 +63,11 @@ Status check_not_shared(std::span<const Entry> entries) {
   return Status::ok();
 }
 
-Result<std::vector<Entry>> entries_of(std::span<const SavedTensor> tensors) {
+std::vector<Entry> entries_of(std::span<const SavedTensor> tensors) {
   std::vector<Entry> entries;
   entries.reserve(tensors.size());
   for (const SavedTensor& each : tensors) {
-    if (each.name == "__metadata__")
-      return name_error(Code::kInvalidArgument, each.name,
-                        "has the name of the metadata in a safetensors file: give it another name");
     const SafetensorsDtype* const dtype = safetensors_dtype_of(each.tensor->type());
-    if (dtype == nullptr || (is_two_numbers(*each.tensor) && each.tensor->sizes().empty())) {
-      return name_error(Code::kUnsupported, each.name,
-                        format("is of the type %s, which a safetensors file does not have",
-                               tensor::scalar_type_info(each.tensor->type()).dtype_name));
-    }
     const uint64_t size = tensor::scalar_type_info(each.tensor->type()).nbytes;
     entries.push_back({&each, dtype, each.tensor->numel() * size});
   }
@@ -115,9 +107,23 @@ std::string header_of(std::span<const Entry> entries,
 
 }  // namespace
 
+Status check_safetensors(const SavedTensor& tensor) {
+  if (tensor.name == "__metadata__")
+    return name_error(Code::kInvalidArgument, tensor.name,
+                      "has the name of the metadata in a safetensors file: give it another name");
+  const value::TensorValue& elements = *tensor.tensor;
+  if (safetensors_dtype_of(elements.type()) == nullptr ||
+      (is_two_numbers(elements) && elements.sizes().empty())) {
+    return name_error(Code::kUnsupported, tensor.name,
+                      format("is of the type %s, which a safetensors file does not have",
+                             tensor::scalar_type_info(elements.type()).dtype_name));
+  }
+  return Status::ok();
+}
+
 Status write_safetensors(std::span<const SavedTensor> tensors, const SaveOptions& options,
                          SaveProgress* progress, archive::Sink* sink) {
-  TENON_ASSIGN(const std::vector<Entry> entries, entries_of(tensors));
+  const std::vector<Entry> entries = entries_of(tensors);
   if (!options.duplicates_shared) TENON_TRY(check_not_shared(entries));
   uint64_t total = 0;
   for (const Entry& entry : entries) total += entry.nbytes;
@@ -142,11 +148,16 @@ Status write_safetensors(std::span<const SavedTensor> tensors, const SaveOptions
 
 #else
 
-Status write_safetensors(std::span<const SavedTensor>, const SaveOptions&, SaveProgress*,
-                         archive::Sink*) {
+Status check_safetensors(const SavedTensor&) {
   return {Code::kUnsupported,
           "this build of Tenon writes no JSON, and so no safetensors file: build it where "
           "nlohmann/json.hpp is installed (nlohmann-json3-dev of Debian)"};
+}
+
+// An empty list of tensors was not checked.
+Status write_safetensors(std::span<const SavedTensor>, const SaveOptions&, SaveProgress*,
+                         archive::Sink*) {
+  return check_safetensors({});
 }
 
 #endif

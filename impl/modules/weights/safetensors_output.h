@@ -10,8 +10,12 @@
 
 namespace tenon::weights {
 
-// The tensors were checked by check_savable(), and no name comes twice. The errors are those of
-// save_weights().
+// UNSUPPORTED: the format has no such element type. INVALID_ARGUMENT: the name. Both have the
+// detail "name".
+Status check_safetensors(const SavedTensor& tensor);
+
+// The tensors were checked by check_savable() and check_safetensors(), and no name comes twice. The
+// errors are those of save_weights().
 Status write_safetensors(std::span<const SavedTensor> tensors, const SaveOptions& options,
                          SaveProgress* progress, archive::Sink* sink);
 

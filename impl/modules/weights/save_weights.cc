@@ -13,6 +13,18 @@ namespace tenon::weights {
 
 Status save_weights(const std::string& path, std::span<const SavedTensor> tensors,
                     const SaveOptions& options) {
+  TENON_ASSIGN(archive::FileOutput output, archive::FileOutput::create(path));
+  TENON_TRY(write_weights(path, tensors, options, &output));
+  return output.commit(options.durability);
+}
+
+Status check_saved(SavedForm form, const SavedTensor& tensor) {
+  TENON_TRY(check_savable(tensor.name, *tensor.tensor));
+  return form == SavedForm::kSafetensors ? check_safetensors(tensor) : Status::ok();
+}
+
+Status write_weights(const std::string& path, std::span<const SavedTensor> tensors,
+                     const SaveOptions& options, archive::Sink* sink) {
   std::unordered_set<std::string_view, KeyedHash> names;
   for (const SavedTensor& each : tensors) {
     if (!names.insert(each.name).second) {
@@ -20,17 +32,16 @@ Status save_weights(const std::string& path, std::span<const SavedTensor> tensor
                     format("the name \"%.200s\" is given twice", std::string(each.name).c_str()))
           .with("name", std::string(each.name));
     }
-    TENON_TRY(check_savable(each.name, *each.tensor));
+    TENON_TRY(check_saved(options.form, each));
   }
   if (options.form == SavedForm::kTorchSave && !options.metadata.empty())
     return {Code::kInvalidArgument, "only a safetensors file has metadata"};
   SaveProgress progress(options.progress, options.progress_context);
-  TENON_ASSIGN(archive::FileOutput output, archive::FileOutput::create(path));
   TENON_TRY(options.form == SavedForm::kSafetensors
-                ? write_safetensors(tensors, options, &progress, &output)
-                : write_torch_save(path, tensors, &progress, &output));
+                ? write_safetensors(tensors, options, &progress, sink)
+                : write_torch_save(path, tensors, &progress, sink));
   progress.end();
-  return output.commit(options.durability);
+  return Status::ok();
 }
 
 }  // namespace tenon::weights

@@ -1,6 +1,6 @@
 // Writes tensors under names as a new file of weights: a safetensors file, or a file as torch.save
 // writes it. docs/format/safetensors.md and archive.md describe the forms. tenon_save_weights and
-// `tenon convert` call it.
+// `tenon convert` call these functions.
 #pragma once
 
 #include <cstdint>
@@ -65,5 +65,14 @@ struct SaveOptions {
 // UTF-8. After an error the old file of that name is as it was.
 Status save_weights(const std::string& path, std::span<const SavedTensor> tensors,
                     const SaveOptions& options);
+
+// Whether a file of this form can have the tensor under its name. UNSUPPORTED or INVALID_ARGUMENT,
+// with the detail "name".
+Status check_saved(SavedForm form, const SavedTensor& tensor);
+
+// Does the same as save_weights(), and writes the file's bytes into a sink. `path` is the path that
+// the file will have: a file of torch.save names its folder after it.
+Status write_weights(const std::string& path, std::span<const SavedTensor> tensors,
+                     const SaveOptions& options, archive::Sink* sink);
 
 }  // namespace tenon::weights

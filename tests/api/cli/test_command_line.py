@@ -12,7 +12,18 @@ from pathlib import Path
 import pytest
 from conftest import SOURCE, TENON, run
 
-COMMANDS = ["doctor", "ls", "top", "gc", "inspect", "verify", "export", "weights", "bench"]
+COMMANDS = [
+    "doctor",
+    "ls",
+    "top",
+    "gc",
+    "inspect",
+    "verify",
+    "export",
+    "convert",
+    "weights",
+    "bench",
+]
 MAN = SOURCE / "docs/man/tenon.1"
 COMPLETIONS = SOURCE / "cli/completions"
 ESCAPE = "\x1b["
@@ -85,6 +96,9 @@ def test_version() -> None:
         ("export", "a.pt", "b.pt", "--forks-at-once"),
         ("export", "a.pt", "b.pt", "--bytecode", "--methods", "forward,,predict"),
         ("export", "a.pt", "b.pt", "--bytecode", "--methods", ""),
+        ("convert", "a.pt"),
+        ("convert", "a.pt", "-"),
+        ("convert", "a.pt", "b.pt", "--form", "zip"),
     ],
 )
 def test_wrong_command_line(arguments: tuple[str, ...]) -> None:
