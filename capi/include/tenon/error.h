@@ -108,6 +108,7 @@ TENON_API const char *tenon_error_message(const tenon_error *error) TENON_NOEXCE
  *   "unexpected" (numbers of tensors), and "operator", "module" and "other_module" (two modules
  *   that need different versions of an operator).
  * - An index of shards: "name" (of a weight) and "path" (of the shard that lacks it).
+ * - Weights that are saved: "name" (of a tensor) and "other" (of a tensor that shares its memory).
  * - A queue: "member" (a member's number), and "lost" (how many messages are lost).
  * - CUDA's driver: "cuda_error" (a decimal number), "cuda_error_name" and "driver_version" (11040
  *   means 11.4).

@@ -132,6 +132,7 @@ CHECK_UNUSED static void check_error_shape(const char *file, int line, tenon_sta
                                       "offset",
                                       "opcode",
                                       "name",
+                                      "other",
                                       "missing",
                                       "unexpected",
                                       "operator",

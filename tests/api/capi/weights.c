@@ -1,5 +1,6 @@
 /* Tests tenon/weights.h: programs of torch.export whose weights are read, replaced and written
-   again, a file of ExecuTorch, values that are no tensors, and what the calls refuse. */
+   again, a file of ExecuTorch, values that are no tensors, tensors that are saved, and what the
+   calls refuse. */
 #include "archive_folder.h"
 
 #include <pthread.h>
@@ -283,6 +284,154 @@ static void refused(void) {
   tenon_weights_release(weights);
 }
 
+/* What a progress function was told. */
+struct told {
+  uint64_t done;
+  uint64_t total;
+  int calls;
+};
+
+static void remember(void *context, uint64_t done, uint64_t total) {
+  struct told *told = context;
+  CHECK(done > told->done && done <= total);
+  told->done = done;
+  told->total = total;
+  told->calls++;
+}
+
+/* So many that the progress function is called more than once. */
+enum { kManyElements = 3 << 20 };
+
+static tenon_value *new_zeros(int64_t n) {
+  tenon_storage *storage = NULL;
+  tenon_tensor *tensor = NULL;
+  tenon_value *value = NULL;
+  tenon_tensor_spec spec;
+  OK(tenon_storage_new(NULL, (uint64_t)n * sizeof(float), &storage, ERR));
+  SIZED(spec);
+  spec.dtype.code = TENON_DTYPE_FLOAT;
+  spec.dtype.bits = 32;
+  spec.dtype.lanes = 1;
+  spec.ndim = 1;
+  spec.sizes = &n;
+  OK(tenon_tensor_new(storage, &spec, &tensor, ERR));
+  OK(tenon_value_new_tensor(tensor, &value, ERR));
+  tenon_tensor_release(tensor);
+  tenon_storage_release(storage);
+  return value;
+}
+
+static void saved(void) {
+  static const char *const names[] = {"weight", "shift"};
+  static const char *const keys[] = {"format"}, *const texts[] = {"pt"};
+  const tenon_value *tensors[2];
+  tenon_value *values[2], *text = NULL;
+  tenon_save_weights_options options;
+  tenon_weights *weights;
+  const char *found = NULL;
+  struct told told;
+  int form;
+  values[0] = new_vector(3, 5);
+  values[1] = new_zeros(kManyElements);
+  tensors[0] = values[0];
+  tensors[1] = values[1];
+  for (form = TENON_WEIGHTS_SAFETENSORS; form <= TENON_WEIGHTS_TORCH_SAVE; form++) {
+    const int is_safetensors = form == TENON_WEIGHTS_SAFETENSORS;
+    tenon_status status;
+    SIZED(options);
+    memset(&told, 0, sizeof(told));
+    options.form = form;
+    options.durability = TENON_DURABILITY_FILE;
+    options.progress = remember;
+    options.progress_context = &told;
+    options.metadata_keys = keys;
+    options.metadata_texts = texts;
+    options.metadata_count = is_safetensors ? 1 : 0;
+    if (is_safetensors) {
+      /* A build without JSON writes no such file. */
+      status = tenon_save_weights(path, names, tensors, 2, &options, NULL);
+      if (status == TENON_UNSUPPORTED) continue;
+      CHECK(status == TENON_OK);
+    } else {
+      OK(tenon_save_weights(path, names, tensors, 2, &options, ERR));
+    }
+    CHECK(told.calls > 1 && told.done == told.total && told.total == (kManyElements + 3) * 4);
+    weights = open_weights(path);
+    CHECK(element(weights, "weight", 2) == 7.0F &&
+          element(weights, "shift", kManyElements - 1) == 0.0F);
+    if (is_safetensors) {
+      OK(tenon_weights_value(weights, "__metadata__.format", &text, ERR));
+      OK(tenon_value_get_str(text, &found, NULL, ERR));
+      CHECK(strcmp(found, "pt") == 0);
+      tenon_value_release(text);
+    }
+    tenon_weights_release(weights);
+    /* No tensor makes a file too. */
+    SIZED(options);
+    options.form = form;
+    OK(tenon_save_weights(path, NULL, NULL, 0, &options, ERR));
+    unlink(path);
+  }
+  tenon_value_release(values[0]);
+  tenon_value_release(values[1]);
+}
+
+static void not_saved(void) {
+  static const char *const names[] = {"one", "two"}, *const same[] = {"one", "one"};
+  static const char *const reserved[] = {"__metadata__"}, *const null[] = {NULL};
+  static const char *const keys[] = {"key", "key"};
+  tenon_value *value = new_vector(3, 5), *number = new_int(1);
+  const tenon_value *tensors[2], *none[1] = {NULL}, *numbers[1];
+  tenon_save_weights_options options;
+  tensors[0] = tensors[1] = value;
+  numbers[0] = number;
+  SIZED(options);
+  options.form = TENON_WEIGHTS_TORCH_SAVE; /* every build writes it */
+  INVALID(tenon_save_weights(NULL, names, tensors, 2, &options, ERR));
+  INVALID(tenon_save_weights(path, NULL, tensors, 1, &options, ERR));
+  INVALID(tenon_save_weights(path, names, NULL, 1, &options, ERR));
+  INVALID(tenon_save_weights(path, null, tensors, 1, &options, ERR));
+  INVALID(tenon_save_weights(path, names, none, 1, &options, ERR));
+  INVALID(tenon_save_weights(path, names, numbers, 1, &options, ERR));
+  FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "one",
+               tenon_save_weights(path, same, tensors, 2, &options, ERR));
+  FAILS(TENON_NOT_FOUND, tenon_save_weights("/nowhere/a.pt", names, tensors, 2, &options, ERR));
+  options.metadata_keys = options.metadata_texts = keys;
+  options.metadata_count = 1;
+  INVALID(tenon_save_weights(path, names, tensors, 1, &options, ERR));
+  options.form = TENON_WEIGHTS_SAFETENSORS;
+  options.metadata_count = 2; /* the same key twice */
+  INVALID(tenon_save_weights(path, names, tensors, 1, &options, ERR));
+  options.metadata_texts = NULL;
+  INVALID(tenon_save_weights(path, names, tensors, 1, &options, ERR));
+  SIZED(options);
+  options.form = 2;
+  INVALID(tenon_save_weights(path, names, tensors, 1, &options, ERR));
+  SIZED(options);
+  options.reserved = 1;
+  INVALID(tenon_save_weights(path, names, tensors, 1, &options, ERR));
+  SIZED(options);
+  options.durability = 9;
+  INVALID(tenon_save_weights(path, names, tensors, 1, &options, ERR));
+  SIZED(options);
+  options.flags = 2;
+  FAILS(TENON_UNSUPPORTED, tenon_save_weights(path, names, tensors, 1, &options, ERR));
+  memset(&options, 0, sizeof(options));
+  INVALID(tenon_save_weights(path, names, tensors, 1, &options, ERR));
+  if (tenon_save_weights(path, NULL, NULL, 0, NULL, NULL) == TENON_OK) {
+    FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "__metadata__",
+                 tenon_save_weights(path, reserved, tensors, 1, NULL, ERR));
+    FAILS_SAYING(TENON_INVALID_ARGUMENT, "other", "two",
+                 tenon_save_weights(path, names, tensors, 2, NULL, ERR));
+    SIZED(options);
+    options.flags = TENON_SAVE_DUPLICATE_SHARED;
+    OK(tenon_save_weights(path, names, tensors, 2, &options, ERR));
+  }
+  unlink(path);
+  tenon_value_release(value);
+  tenon_value_release(number);
+}
+
 int main(void) {
   check_begin(120);
   make_folder("net.pt2");
@@ -295,6 +444,8 @@ int main(void) {
   RUN(values);
   RUN(skipped);
   RUN(refused);
+  RUN(saved);
+  RUN(not_saved);
   remove_folder();
   return 0;
 }
