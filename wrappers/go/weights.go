@@ -7,7 +7,12 @@ package tenon
 */
 import "C"
 
-import "unsafe"
+import (
+	"maps"
+	"runtime"
+	"slices"
+	"unsafe"
+)
 
 // Weights are the tensors of a file by their names, such as "encoder.0.weight": the parameters, the
 // buffers and the constants of a program of torch.export (.pt2), the tensors of a safetensors file
@@ -166,4 +171,76 @@ func (w *Weights) Rewrite(path string, durability Durability) error {
 	options.durability = C.int32_t(durability)
 	var failure *C.tenon_error
 	return check(C.tenon_weights_rewrite(pointer, text, &options, &failure), &failure)
+}
+
+// WeightsForm is a form of file that SaveWeights writes.
+type WeightsForm int32
+
+const (
+	WeightsSafetensors WeightsForm = C.TENON_WEIGHTS_SAFETENSORS
+	// WeightsTorchSave is a dict of tensors, as torch.save writes it.
+	WeightsTorchSave WeightsForm = C.TENON_WEIGHTS_TORCH_SAVE
+)
+
+// SaveWeightsOptions say how to save weights. Nil and the zero value mean the defaults.
+type SaveWeightsOptions struct {
+	Form       WeightsForm
+	Durability Durability
+	// Write tensors that share memory whole, each of them. Otherwise a safetensors file of such
+	// tensors is refused.
+	DuplicateShared bool
+	Metadata        map[string]string // the texts of a safetensors file's __metadata__
+}
+
+// SaveWeights saves tensors under names as a new file, in the order of the names. The elements are
+// written from where they are. The file is written whole or not at all. Each Value is a tensor in
+// the memory of the CPU.
+func SaveWeights(path string, tensors map[string]*Value, options *SaveWeightsOptions) error {
+	if options == nil {
+		options = &SaveWeightsOptions{}
+	}
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	text, err := cText("the path", path)
+	if err != nil {
+		return err
+	}
+	names, values, err := pinnedEntries(&pinner, tensors)
+	if err != nil {
+		return err
+	}
+	keys, metadata, err := pinnedEntries(&pinner, options.Metadata)
+	if err != nil {
+		return err
+	}
+	texts, err := pinnedStrings(&pinner, metadata)
+	if err != nil {
+		return err
+	}
+	pointers, end, err := beginValues(values)
+	if err != nil {
+		return err
+	}
+	defer end()
+	given := C.tenon_save_weights_options{struct_size: C.sizeof_tenon_save_weights_options}
+	given.form, given.durability = C.int32_t(options.Form), C.int32_t(options.Durability)
+	if options.DuplicateShared {
+		given.flags = C.TENON_SAVE_DUPLICATE_SHARED
+	}
+	given.metadata_keys, given.metadata_texts = pinSlice(&pinner, keys), pinSlice(&pinner, texts)
+	given.metadata_count = C.size_t(len(keys))
+	var failure *C.tenon_error
+	return check(C.tenon_save_weights(text, unsafe.SliceData(names), unsafe.SliceData(pointers),
+		C.size_t(len(names)), &given, &failure), &failure)
+}
+
+// pinnedEntries gives C's form of the keys of a map in their order, and the values.
+func pinnedEntries[T any](pinner *runtime.Pinner, from map[string]T) ([]*C.char, []T, error) {
+	keys := slices.Sorted(maps.Keys(from))
+	values := make([]T, len(keys))
+	for i, key := range keys {
+		values[i] = from[key]
+	}
+	starts, err := pinnedStrings(pinner, keys)
+	return starts, values, err
 }

@@ -98,3 +98,42 @@ func TestWeightsOfExecuTorch(t *testing.T) {
 		t.Errorf("a .ptd file is written: %v", err)
 	}
 }
+
+func TestWeightsAreSaved(t *testing.T) {
+	nothingLeft(t)
+	path := filepath.Join(t.TempDir(), "saved")
+	value := tensorValue(t, 7, 8)
+	options := &tenon.SaveWeightsOptions{Metadata: map[string]string{"format": "pt"}}
+	check(t, tenon.SaveWeights(path, map[string]*tenon.Value{"one": value}, options))
+	weights := must(tenon.OpenWeights(path, nil))
+	if elements := weightElements(t, weights, "one"); elements[1] != 8 {
+		t.Errorf("one is %v", elements)
+	}
+	if names := must(weights.ValueNames()); !slices.Equal(names, []string{"__metadata__.format"}) {
+		t.Errorf("the values are %v", names)
+	}
+	weights.Close()
+
+	shared := map[string]*tenon.Value{"two": value, "one": value}
+	err := tenon.SaveWeights(path, shared, nil)
+	if !errors.Is(err, tenon.ErrInvalidArgument) {
+		t.Errorf("shared memory in a safetensors file: %v", err)
+	}
+	for _, options := range []*tenon.SaveWeightsOptions{
+		{DuplicateShared: true}, {Form: tenon.WeightsTorchSave},
+	} {
+		check(t, tenon.SaveWeights(path, shared, options))
+		weights := must(tenon.OpenWeights(path, nil))
+		if names := must(weights.Names()); !slices.Equal(names, []string{"one", "two"}) {
+			t.Errorf("the names are %v", names)
+		}
+		weights.Close()
+	}
+	check(t, tenon.SaveWeights(path, nil, nil))
+	if err := tenon.SaveWeights(path, map[string]*tenon.Value{"a\x00": value}, nil); !errors.Is(
+		err,
+		tenon.ErrInvalidArgument,
+	) {
+		t.Errorf("a name with a NUL: %v", err)
+	}
+}

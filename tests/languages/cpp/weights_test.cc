@@ -1,5 +1,6 @@
 // Tests of the weights of torch.export programs: they are read, replaced and written again.
 #include <filesystem>
+#include <map>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -49,6 +50,35 @@ TEST_F(WeightsFile, HaveValues) {
   EXPECT_EQ(weights.value("epoch").as<std::int64_t>(), 3);
   EXPECT_EQ(weights.skipped(), std::vector<std::string>{});
   EXPECT_CODE(kNotFound, weights.try_value("model.0.weight").error());
+}
+
+TEST_F(WeightsFile, AreSaved) {
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("tenon-saved-" + std::to_string(getpid()));
+  tenon::Tensor sevens = tenon::zeros<float>({2, 3});
+  sevens.view_mut<float>()[0] = 7;
+  std::uint64_t told = 0;
+  tenon::SaveWeightsOptions options;
+  options.metadata = {{"format", "pt"}};
+  options.progress = [&](std::uint64_t done, std::uint64_t total) {
+    EXPECT_LE(done, total);
+    told = done;
+  };
+  tenon::save_weights(path, {{"one", sevens}}, options);
+  EXPECT_EQ(told, 24U);
+  EXPECT_EQ(first_element(Weights::open(path), "one"), 7);
+  EXPECT_EQ(Weights::open(path).value("__metadata__.format").as<std::string>(), "pt");
+
+  const std::map<std::string, Value> shared = {{"one", sevens}, {"two", sevens}};
+  const tenon::Error error = tenon::try_save_weights(path, shared).error();
+  EXPECT_CODE(kInvalidArgument, error);
+  EXPECT_EQ(error.detail("other"), "two");
+  tenon::save_weights(path, shared, {.duplicate_shared = true});
+  EXPECT_EQ(std::filesystem::file_size(path) % 8, 0U);
+  tenon::save_weights(path, shared, {.form = tenon::WeightsForm::kTorchSave});
+  EXPECT_EQ(Weights::open(path).names(), (std::vector<std::string>{"one", "two"}));
+  EXPECT_CODE(kInvalidArgument, tenon::try_save_weights(std::string("a\0b", 3), shared).error());
+  std::filesystem::remove(path);
 }
 
 TEST_F(WeightsFile, AreRefusedByName) {

@@ -130,3 +130,43 @@ def test_refusals(tmp_path: Path) -> None:
     (tmp_path / "text.pt2").write_text("no zip file")
     with pytest.raises(tenon.TenonError):
         tenon.open_weights(tmp_path / "text.pt2")
+
+
+def test_save(tmp_path: Path) -> None:
+    path, told = tmp_path / "saved", []
+    arrays = {"one": np.arange(6.0).reshape(2, 3).T, "two": np.array(True)}
+    tenon.weights.save(
+        path,
+        arrays,
+        metadata={"format": "np", "author": "ünï"},
+        durability="file",
+        progress=lambda done, total: told.append((done, total)),
+    )
+    assert told[-1] == (49, 49)
+    found = load_file(path)
+    assert all(np.array_equal(found[name], arrays[name]) for name in arrays | found)
+    with safe_open(path, "np") as file:
+        assert file.metadata() == {"format": "np", "author": "ünï"}
+    with tenon.open_weights(path) as weights:
+        # The file is replaced while its own views are written.
+        tenon.weights.save(path, dict(weights), form="torch")
+    assert tenon.open_weights(path)["one"].tolist() == arrays["one"].tolist()
+
+    shared = {"one": arrays["one"], "two": arrays["one"][1:]}
+    with pytest.raises(tenon.InvalidArgument, match="shares memory") as caught:
+        tenon.weights.save(path, shared)
+    assert caught.value.details["other"] == "two"
+    tenon.weights.save(path, shared, duplicate_shared=True)
+    assert load_file(path)["two"].shape == (2, 2)
+    tenon.weights.save(path, {})
+    assert load_file(path) == {}
+
+    def fail(done: int, total: int) -> None:
+        raise KeyError(done)
+
+    with pytest.raises(KeyError):
+        tenon.weights.save(path, arrays, progress=fail)
+    with pytest.raises(ValueError, match="form 'zip' is not one of safetensors, torch"):
+        tenon.weights.save(path, arrays, form="zip")  # type: ignore[arg-type]
+    with pytest.raises(tenon.InvalidArgument):
+        tenon.weights.save(path, {"one": 1})

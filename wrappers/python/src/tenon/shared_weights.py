@@ -125,6 +125,15 @@ def _tell(context: Any, done: int, total: int) -> None:
     watcher.tell(done, total)
 
 
+def watch(options: Struct, progress: Progress | None) -> _Watcher:
+    """Put a progress function into a struct of options."""
+    watcher = _Watcher(progress or (lambda done, total: None))
+    if progress is not None:
+        options.cdata.progress = lib.tenon_python_progress
+        options.point(progress_context=ffi.new_handle(watcher))
+    return watcher
+
+
 def make_shared(
     source: Path | Mapping[str, Any] | None,
     name: str,
@@ -146,10 +155,7 @@ def make_shared(
     )
     if directory is not None:
         options.point(directory=ffi.new("char[]", path_of(directory)))
-    watcher = None if progress is None else _Watcher(progress)
-    if watcher is not None:
-        options.cdata.progress = lib.tenon_python_progress
-        options.point(progress_context=ffi.new_handle(watcher))
+    watcher = watch(options, progress)
     rest = encoded(name, "the name"), options.cdata
     request: tuple[Any, ...]
     if isinstance(source, (str, bytes, PathLike)) or source is None:
@@ -165,7 +171,7 @@ def make_shared(
     weights = SharedWeights(
         waited("tenon_shared_weights", *request, timeout=timeout, cancel=cancel, whole=True)
     )
-    if watcher is not None and watcher.raised is not None:
+    if watcher.raised is not None:
         weights.close()
         raise watcher.raised
     return weights

@@ -6,9 +6,9 @@ Processes can share the weights of a file by a name.
 from __future__ import annotations
 
 from tenon._managed import Managed
-from tenon._native import ffi, lib, new_struct
-from tenon._options import number_of
-from tenon._text import encoded
+from tenon._native import Struct, ffi, lib, new_struct
+from tenon._options import flags, number_of, words
+from tenon._text import encoded, texts
 from tenon.archive import DURABILITIES, import_options, path_of
 from tenon.error import call, given, key_errors, owned
 from tenon.module import names_by
@@ -17,13 +17,17 @@ from tenon.value import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Any, SupportsIndex
+    from typing import Any, Literal, SupportsIndex
 
     from tenon._options import Mode
     from tenon.archive import Check, Durability, Path, Tensors
     from tenon.arena import Arena
     from tenon.shared_weights import Progress, SharedWeights
     from tenon.wait import Cancel
+
+
+_FORMS = words("WEIGHTS", "safetensors torch_save")
+_FORMS["torch"] = _FORMS.pop("torch_save")
 
 
 class NamedWeights(Managed):
@@ -230,3 +234,45 @@ def publish(
         timeout=timeout,
         cancel=cancel,
     )
+
+
+def save(
+    path: Path,
+    tensors: Mapping[str, Any],
+    *,
+    form: Literal["safetensors", "torch"] = "safetensors",
+    duplicate_shared: bool = False,
+    metadata: Mapping[str, str] | None = None,
+    durability: Durability = "none",
+    progress: Progress | None = None,
+) -> None:
+    """Save tensors under names as a new file. The elements are written from where they are. Either
+    the whole new file appears at path, or the old file stays.
+
+    - tensors: tenon.Tensors, numpy arrays, and any objects with `__dlpack__` in the CPU's memory.
+    - form: "torch" writes a dict as torch.save does. torch.load reads it with weights_only=True.
+    - duplicate_shared: Write tensors that share memory whole, each of them. Without it a
+      safetensors file of such tensors is refused.
+    - metadata: The texts of a safetensors file's `__metadata__`.
+    - progress: A function that gets the bytes that are written and the bytes of all tensors. An
+      exception that it raises is raised again after the file is written.
+    """
+    from tenon.shared_weights import watch
+
+    options = Struct(
+        "tenon_save_weights_options",
+        form=number_of(_FORMS, form, "form"),
+        durability=number_of(DURABILITIES, durability, "durability"),
+        flags=flags("SAVE", duplicate_shared=duplicate_shared),
+    )
+    keys, keys_memory = texts(metadata or {}, "a key of the metadata")
+    values, _values_memory = texts((metadata or {}).values(), "a text of the metadata")
+    options.point(metadata_keys=keys, metadata_texts=values)
+    options.cdata.metadata_count = len(keys_memory)
+    watcher = watch(options, progress)
+    names, _names_memory = texts(tensors, "a name")
+    held = [Value(tensor) for tensor in tensors.values()]
+    pointers = ffi.new("tenon_value *[]", [value._cdata for value in held])
+    call(lib.tenon_save_weights, path_of(path), names, pointers, len(held), options.cdata)
+    if watcher.raised is not None:
+        raise watcher.raised

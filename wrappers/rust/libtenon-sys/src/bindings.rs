@@ -2877,6 +2877,89 @@ const _: () = {
 pub struct tenon_weights {
     _unused: [u8; 0],
 }
+///A safetensors file, as the package safetensors writes it (docs/format/safetensors.md).
+pub const TENON_WEIGHTS_SAFETENSORS: _bindgen_ty_41 = 0;
+/**A file as torch.save writes it of a dict of tensors. torch.load reads it, also with
+  weights_only=True. Tensors that share a storage share it in the file.*/
+pub const TENON_WEIGHTS_TORCH_SAVE: _bindgen_ty_41 = 1;
+///The forms of file that tenon_save_weights writes.
+pub type _bindgen_ty_41 = ::core::ffi::c_uint;
+/**For TENON_WEIGHTS_SAFETENSORS: write each tensor with its own elements, also where tensors
+ share memory. Without this flag such tensors are refused.*/
+pub const TENON_SAVE_DUPLICATE_SHARED: _bindgen_ty_42 = 1;
+pub type _bindgen_ty_42 = ::core::ffi::c_uint;
+/**Called on the thread of tenon_save_weights, after each few MiB and at the end. It must not throw
+ or longjmp, and may not fork.
+ @param[in] context  options.progress_context.
+ @param[in] done     the bytes of elements that are written.
+ @param[in] total    the bytes of elements of all tensors.*/
+pub type tenon_save_progress = ::core::option::Option<
+    unsafe extern "C" fn(context: *mut ::core::ffi::c_void, done: u64, total: u64),
+>;
+///How to save weights. A NULL pointer to these options means that all fields are zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_save_weights_options {
+    ///sizeof(tenon_save_weights_options), set by the caller.
+    pub struct_size: usize,
+    ///TENON_WEIGHTS_*.
+    pub form: i32,
+    ///TENON_DURABILITY_*.
+    pub durability: i32,
+    ///TENON_SAVE_*.
+    pub flags: u32,
+    ///Must be 0.
+    pub reserved: u32,
+    /**Borrowed: the keys and texts of a safetensors file's `__metadata__`, `metadata_count` of each.
+  A key may not come twice.*/
+    pub metadata_keys: *const *const ::core::ffi::c_char,
+    pub metadata_texts: *const *const ::core::ffi::c_char,
+    ///0 for TENON_WEIGHTS_TORCH_SAVE.
+    pub metadata_count: usize,
+    ///May be NULL.
+    pub progress: tenon_save_progress,
+    ///The first argument of `progress`.
+    pub progress_context: *mut ::core::ffi::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_save_weights_options",
+    ][::core::mem::size_of::<tenon_save_weights_options>() - 64usize];
+    [
+        "Alignment of tenon_save_weights_options",
+    ][::core::mem::align_of::<tenon_save_weights_options>() - 8usize];
+    [
+        "Offset of field: tenon_save_weights_options::struct_size",
+    ][::core::mem::offset_of!(tenon_save_weights_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_save_weights_options::form",
+    ][::core::mem::offset_of!(tenon_save_weights_options, form) - 8usize];
+    [
+        "Offset of field: tenon_save_weights_options::durability",
+    ][::core::mem::offset_of!(tenon_save_weights_options, durability) - 12usize];
+    [
+        "Offset of field: tenon_save_weights_options::flags",
+    ][::core::mem::offset_of!(tenon_save_weights_options, flags) - 16usize];
+    [
+        "Offset of field: tenon_save_weights_options::reserved",
+    ][::core::mem::offset_of!(tenon_save_weights_options, reserved) - 20usize];
+    [
+        "Offset of field: tenon_save_weights_options::metadata_keys",
+    ][::core::mem::offset_of!(tenon_save_weights_options, metadata_keys) - 24usize];
+    [
+        "Offset of field: tenon_save_weights_options::metadata_texts",
+    ][::core::mem::offset_of!(tenon_save_weights_options, metadata_texts) - 32usize];
+    [
+        "Offset of field: tenon_save_weights_options::metadata_count",
+    ][::core::mem::offset_of!(tenon_save_weights_options, metadata_count) - 40usize];
+    [
+        "Offset of field: tenon_save_weights_options::progress",
+    ][::core::mem::offset_of!(tenon_save_weights_options, progress) - 48usize];
+    [
+        "Offset of field: tenon_save_weights_options::progress_context",
+    ][::core::mem::offset_of!(tenon_save_weights_options, progress_context) - 56usize];
+};
 ///How to write weights. A NULL pointer to these options means that all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2911,24 +2994,24 @@ const _: () = {
 pub struct tenon_object {
     _unused: [u8; 0],
 }
-pub const TENON_OBJECT_NONE: _bindgen_ty_41 = 0;
-pub const TENON_OBJECT_BOOL: _bindgen_ty_41 = 1;
-pub const TENON_OBJECT_INT: _bindgen_ty_41 = 2;
-pub const TENON_OBJECT_FLOAT: _bindgen_ty_41 = 3;
-pub const TENON_OBJECT_COMPLEX: _bindgen_ty_41 = 4;
-pub const TENON_OBJECT_STR: _bindgen_ty_41 = 5;
-pub const TENON_OBJECT_BYTES: _bindgen_ty_41 = 6;
-pub const TENON_OBJECT_TENSOR: _bindgen_ty_41 = 7;
-pub const TENON_OBJECT_COMPOSITE: _bindgen_ty_41 = 8;
-pub const TENON_OBJECT_TUPLE: _bindgen_ty_41 = 9;
-pub const TENON_OBJECT_LIST: _bindgen_ty_41 = 10;
-pub const TENON_OBJECT_SET: _bindgen_ty_41 = 11;
-pub const TENON_OBJECT_DICT: _bindgen_ty_41 = 12;
+pub const TENON_OBJECT_NONE: _bindgen_ty_43 = 0;
+pub const TENON_OBJECT_BOOL: _bindgen_ty_43 = 1;
+pub const TENON_OBJECT_INT: _bindgen_ty_43 = 2;
+pub const TENON_OBJECT_FLOAT: _bindgen_ty_43 = 3;
+pub const TENON_OBJECT_COMPLEX: _bindgen_ty_43 = 4;
+pub const TENON_OBJECT_STR: _bindgen_ty_43 = 5;
+pub const TENON_OBJECT_BYTES: _bindgen_ty_43 = 6;
+pub const TENON_OBJECT_TENSOR: _bindgen_ty_43 = 7;
+pub const TENON_OBJECT_COMPOSITE: _bindgen_ty_43 = 8;
+pub const TENON_OBJECT_TUPLE: _bindgen_ty_43 = 9;
+pub const TENON_OBJECT_LIST: _bindgen_ty_43 = 10;
+pub const TENON_OBJECT_SET: _bindgen_ty_43 = 11;
+pub const TENON_OBJECT_DICT: _bindgen_ty_43 = 12;
 ///The kinds of values.
-pub type _bindgen_ty_41 = ::core::ffi::c_uint;
+pub type _bindgen_ty_43 = ::core::ffi::c_uint;
 ///How deep values can be nested.
-pub const TENON_OBJECT_MAX_DEPTH: _bindgen_ty_42 = 200;
-pub type _bindgen_ty_42 = ::core::ffi::c_uint;
+pub const TENON_OBJECT_MAX_DEPTH: _bindgen_ty_44 = 200;
+pub type _bindgen_ty_44 = ::core::ffi::c_uint;
 /**One value of an object. The nodes of an object form an array, in the order in which the object is
  written as text. The items of a tuple, list or set follow it. The keys and values of a dict
  follow it in turn. Everything inside an item follows that item. For example, the dict
@@ -3017,23 +3100,23 @@ pub struct tenon_subscriber {
 ///What tenon_publish does when a subscriber has no room for another message.
 pub type tenon_publish_policy = u32;
 ///It waits until every subscriber has room.
-pub const TENON_PUBLISH_BLOCK: _bindgen_ty_43 = 0;
+pub const TENON_PUBLISH_BLOCK: _bindgen_ty_45 = 0;
 /**It withdraws the oldest message that the subscriber has not taken, and never waits. If a
  subscriber has not read its socket for so long that the socket is full, a message that needs
  the socket does not reach this subscriber.*/
-pub const TENON_PUBLISH_DROP_OLDEST: _bindgen_ty_43 = 1;
+pub const TENON_PUBLISH_DROP_OLDEST: _bindgen_ty_45 = 1;
 ///It fails with TENON_RESOURCE_EXHAUSTED, and no subscriber gets the message.
-pub const TENON_PUBLISH_ERROR: _bindgen_ty_43 = 2;
-pub type _bindgen_ty_43 = ::core::ffi::c_uint;
+pub const TENON_PUBLISH_ERROR: _bindgen_ty_45 = 2;
+pub type _bindgen_ty_45 = ::core::ffi::c_uint;
 ///Refuse a subscriber whose user is neither this process's (effective) user nor root.
-pub const TENON_PUBLISHER_SAME_USER: _bindgen_ty_44 = 1;
+pub const TENON_PUBLISHER_SAME_USER: _bindgen_ty_46 = 1;
 ///As TENON_PUBLISHER_SAME_USER, but also accept members of options.group.
-pub const TENON_PUBLISHER_GROUP: _bindgen_ty_44 = 2;
+pub const TENON_PUBLISHER_GROUP: _bindgen_ty_46 = 2;
 ///tenon_publish does not report that a subscriber is gone.
-pub const TENON_PUBLISHER_IGNORE_DEATHS: _bindgen_ty_44 = 4;
+pub const TENON_PUBLISHER_IGNORE_DEATHS: _bindgen_ty_46 = 4;
 ///A new subscriber does not get the latest message. Otherwise the publisher keeps its memory.
-pub const TENON_PUBLISHER_FORGET_LATEST: _bindgen_ty_44 = 8;
-pub type _bindgen_ty_44 = ::core::ffi::c_uint;
+pub const TENON_PUBLISHER_FORGET_LATEST: _bindgen_ty_46 = 8;
+pub type _bindgen_ty_46 = ::core::ffi::c_uint;
 ///How to make a publisher. A NULL pointer means that all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -3129,13 +3212,13 @@ const _: () = {
 ///What a subscriber is doing.
 pub type tenon_subscriber_state = u32;
 ///It has not read anything yet.
-pub const TENON_SUBSCRIBER_JOINING: _bindgen_ty_45 = 1;
-pub const TENON_SUBSCRIBER_HERE: _bindgen_ty_45 = 2;
+pub const TENON_SUBSCRIBER_JOINING: _bindgen_ty_47 = 1;
+pub const TENON_SUBSCRIBER_HERE: _bindgen_ty_47 = 2;
 ///It has left in order. The next tenon_publish removes it.
-pub const TENON_SUBSCRIBER_LEFT: _bindgen_ty_45 = 3;
+pub const TENON_SUBSCRIBER_LEFT: _bindgen_ty_47 = 3;
 ///It has died or broken the protocol. The next tenon_publish removes and reports it.
-pub const TENON_SUBSCRIBER_GONE: _bindgen_ty_45 = 4;
-pub type _bindgen_ty_45 = ::core::ffi::c_uint;
+pub const TENON_SUBSCRIBER_GONE: _bindgen_ty_47 = 4;
+pub type _bindgen_ty_47 = ::core::ffi::c_uint;
 ///A subscriber, as its publisher sees it.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -3237,7 +3320,7 @@ pub struct tenon_queue {
 }
 /**tenon_queue_send and tenon_queue_recv do not report that a member has died. A lost message is
  still reported.*/
-pub const TENON_QUEUE_IGNORE_DEATHS: _bindgen_ty_46 = 1;
+pub const TENON_QUEUE_IGNORE_DEATHS: _bindgen_ty_48 = 1;
 /**The queue delivers a message again if its receiver died, or left the queue, before it
  acknowledged the message. A receiver acknowledges a message when it releases the message
  (tenon_message_release), so it keeps the message until it is done with it. A message that was
@@ -3251,8 +3334,8 @@ pub const TENON_QUEUE_IGNORE_DEATHS: _bindgen_ty_46 = 1;
 
  A queue is made with this flag or without. To join, leave it out, or give it if the queue has
  it.*/
-pub const TENON_QUEUE_REDELIVER: _bindgen_ty_46 = 2;
-pub type _bindgen_ty_46 = ::core::ffi::c_uint;
+pub const TENON_QUEUE_REDELIVER: _bindgen_ty_48 = 2;
+pub type _bindgen_ty_48 = ::core::ffi::c_uint;
 ///How to make a queue or to join one. A NULL pointer means that all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -3354,13 +3437,13 @@ const _: () = {
 ///What a member of a queue is doing.
 pub type tenon_queue_member_state = u32;
 ///It is about to become a member.
-pub const TENON_QUEUE_MEMBER_JOINING: _bindgen_ty_47 = 1;
-pub const TENON_QUEUE_MEMBER_HERE: _bindgen_ty_47 = 2;
+pub const TENON_QUEUE_MEMBER_JOINING: _bindgen_ty_49 = 1;
+pub const TENON_QUEUE_MEMBER_HERE: _bindgen_ty_49 = 2;
 ///It left in order.
-pub const TENON_QUEUE_MEMBER_LEFT: _bindgen_ty_47 = 3;
+pub const TENON_QUEUE_MEMBER_LEFT: _bindgen_ty_49 = 3;
 ///Its process ended while it was a member.
-pub const TENON_QUEUE_MEMBER_DEAD: _bindgen_ty_47 = 4;
-pub type _bindgen_ty_47 = ::core::ffi::c_uint;
+pub const TENON_QUEUE_MEMBER_DEAD: _bindgen_ty_49 = 4;
+pub type _bindgen_ty_49 = ::core::ffi::c_uint;
 ///A member of a queue, or one that has gone and whose place nobody has taken since.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -3519,6 +3602,7 @@ extern "C" {
    "unexpected" (numbers of tensors), and "operator", "module" and "other_module" (two modules
    that need different versions of an operator).
  - An index of shards: "name" (of a weight) and "path" (of the shard that lacks it).
+ - Weights that are saved: "name" (of a tensor) and "other" (of a tensor that shares its memory).
  - A queue: "member" (a member's number), and "lost" (how many messages are lost).
  - CUDA's driver: "cuda_error" (a decimal number), "cuda_error_name" and "driver_version" (11040
    means 11.4).
@@ -7303,6 +7387,37 @@ extern "C" {
         weights: *const tenon_weights,
         path: *const ::core::ffi::c_char,
         options: *const tenon_weights_rewrite_options,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Saves tensors under names as a new file. The elements are written from where they are, without a
+ second copy in memory. Only a tensor that is not contiguous is copied first. The file is written
+ whole or not at all: an old file of that name stays until the new one is complete.
+
+ The elements must not change during the call.
+ @param[in]  path     borrowed. Its directory must exist.
+ @param[in]  names    borrowed: `count` names. A name may not come twice.
+ @param[in]  tensors  borrowed: `count` values of kind tensor, whose elements are in the memory of
+                      the CPU.
+ @param[in]  count    may be 0. Then `names` and `tensors` may be NULL.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, or
+ - TENON_INVALID_ARGUMENT: also for a name that comes twice, for the name `__metadata__`, for
+   tensors that share memory in a safetensors file, whose names are the details "name" and
+   "other", and for metadata in a file of another form.
+ - TENON_NOT_FOUND, TENON_PERMISSION: the directory.
+ - TENON_UNSUPPORTED: a tensor that the form cannot express. It is sparse, quantised, lazily
+   conjugated or negated, on a device, or of an element type that the form lacks; or the library
+   was built without JSON, and the form is SAFETENSORS. The detail "name" has the tensor's name.
+ - TENON_CORRUPT: the elements lie in a mapped file that was cut short.
+ - TENON_RESOURCE_EXHAUSTED, TENON_IO.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_save_weights(
+        path: *const ::core::ffi::c_char,
+        names: *const *const ::core::ffi::c_char,
+        tensors: *const *const tenon_value,
+        count: usize,
+        options: *const tenon_save_weights_options,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Makes an object from an array of nodes.

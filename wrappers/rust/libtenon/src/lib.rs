@@ -114,4 +114,4 @@ pub use value_tensor::ValueTensorSpec;
 pub use view::TensorView;
 pub use wait::{Cancel, Wait};
 pub use weak::WeakStorage;
-pub use weights::Weights;
+pub use weights::{save_weights, SaveWeightsOptions, Weights, WeightsForm};

@@ -11,7 +11,7 @@ use crate::export::Durability;
 use crate::import::ImportOptions;
 use crate::member::names;
 use crate::sys;
-use crate::text::{c_path, c_text};
+use crate::text::{c_path, c_text, Names};
 use crate::value::Value;
 
 /// The tensors of a file by their names, such as `encoder.0.weight`. A program can be written again
@@ -116,4 +116,92 @@ impl fmt::Debug for Weights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Weights").field("names", &self.names().unwrap_or_default()).finish()
     }
+}
+
+/// A form of file that [`save_weights`] writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WeightsForm {
+    /// A safetensors file.
+    #[default]
+    Safetensors,
+    /// A dict of tensors, as torch.save writes it.
+    TorchSave,
+}
+
+/// Says how to save weights.
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct SaveWeightsOptions {
+    form: WeightsForm,
+    durability: Durability,
+    duplicate_shared: bool,
+    metadata: Vec<(String, String)>,
+}
+
+impl SaveWeightsOptions {
+    /// A safetensors file without metadata.
+    pub fn new() -> SaveWeightsOptions {
+        SaveWeightsOptions::default()
+    }
+
+    /// Sets the form of the file.
+    pub fn form(self, form: WeightsForm) -> Self {
+        SaveWeightsOptions { form, ..self }
+    }
+
+    /// Sets how certain it is that the file is on the disk afterwards.
+    pub fn durability(self, durability: Durability) -> Self {
+        SaveWeightsOptions { durability, ..self }
+    }
+
+    /// Writes tensors that share memory whole, each of them. Without this a safetensors file of
+    /// such tensors is refused.
+    pub fn duplicate_shared(self) -> Self {
+        SaveWeightsOptions { duplicate_shared: true, ..self }
+    }
+
+    /// Adds a text to the `__metadata__` of a safetensors file.
+    pub fn metadata(mut self, key: &str, text: &str) -> Self {
+        self.metadata.push((key.to_owned(), text.to_owned()));
+        self
+    }
+}
+
+/// Saves tensors under names as a new file. The elements are written from where they are. The file
+/// is written whole or not at all. Each value is a tensor in the memory of the CPU.
+pub fn save_weights<'a>(
+    path: impl AsRef<Path>,
+    tensors: impl IntoIterator<Item = (&'a str, &'a Value)>,
+    options: &SaveWeightsOptions,
+) -> Result<()> {
+    let path = c_path(path.as_ref())?;
+    let (names, values): (Vec<&str>, Vec<_>) =
+        tensors.into_iter().map(|(name, value)| (name, value.as_raw().cast_const())).unzip();
+    let names = Names::new(names, "a name")?;
+    let keys = Names::new(options.metadata.iter().map(|(key, _)| key.as_str()), "a key")?;
+    let texts = Names::new(options.metadata.iter().map(|(_, text)| text.as_str()), "a text")?;
+    let form = match options.form {
+        WeightsForm::Safetensors => sys::TENON_WEIGHTS_SAFETENSORS,
+        WeightsForm::TorchSave => sys::TENON_WEIGHTS_TORCH_SAVE,
+    };
+    let given = blank!(tenon_save_weights_options {
+        form: form as i32,
+        durability: options.durability.raw(),
+        flags: if options.duplicate_shared { sys::TENON_SAVE_DUPLICATE_SHARED } else { 0 },
+        metadata_keys: keys.raw.as_ptr(),
+        metadata_texts: texts.raw.as_ptr(),
+        metadata_count: keys.raw.len(),
+    });
+    // SAFETY: all arguments are borrowed for the call.
+    check(|err| unsafe {
+        sys::tenon_save_weights(
+            path.as_ptr(),
+            names.raw.as_ptr(),
+            values.as_ptr(),
+            values.len(),
+            &given,
+            err,
+        )
+    })
 }

@@ -6,7 +6,10 @@ mod common;
 use std::path::PathBuf;
 
 use common::Folder;
-use tenon::{Durability, ErrorKind, ImportOptions, Tensor, TensorMut, Weights};
+use tenon::{
+    save_weights, Durability, ErrorKind, ImportOptions, SaveWeightsOptions, Tensor, TensorMut,
+    Value, Weights, WeightsForm,
+};
 
 fn golden(file: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/peers/golden/weights"))
@@ -58,5 +61,34 @@ fn of_executorch() {
     assert_eq!(
         weights.rewrite("/nowhere/x.ptd", Durability::None).unwrap_err().kind(),
         ErrorKind::Unsupported
+    );
+}
+
+#[test]
+fn saved() {
+    let folder = Folder::new();
+    let path = folder.0.join("saved");
+    let value = Value::try_from(&Tensor::from(TensorMut::copy_of(&[7.0f32; 6], &[2, 3]).unwrap()));
+    let value = value.unwrap();
+    let options = SaveWeightsOptions::new().metadata("format", "pt").durability(Durability::File);
+    save_weights(&path, [("one", &value)], &options).unwrap();
+    let weights = Weights::open(&path, &ImportOptions::new()).unwrap();
+    assert_eq!(elements(&weights, "one"), [7.0; 6]);
+    assert_eq!(weights.value_names().unwrap(), ["__metadata__.format"]);
+
+    let shared = [("one", &value), ("two", &value)];
+    let error = save_weights(&path, shared, &SaveWeightsOptions::new()).unwrap_err();
+    assert_eq!((error.kind(), error.detail("other")), (ErrorKind::InvalidArgument, Some("two")));
+    for options in [
+        SaveWeightsOptions::new().duplicate_shared(),
+        SaveWeightsOptions::new().form(WeightsForm::TorchSave),
+    ] {
+        save_weights(&path, shared, &options).unwrap();
+        let weights = Weights::open(&path, &ImportOptions::new()).unwrap();
+        assert_eq!(weights.names().unwrap(), ["one", "two"]);
+    }
+    assert_eq!(
+        save_weights(&path, [("a\0", &value)], &options).unwrap_err().kind(),
+        ErrorKind::InvalidArgument
     );
 }

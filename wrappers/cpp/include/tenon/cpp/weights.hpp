@@ -13,7 +13,10 @@
 #include <tenon/cpp/text.hpp>
 #include <tenon/cpp/value.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -104,6 +107,71 @@ class Weights
   }
 #endif
 };
+
+/// The forms of file that save_weights writes.
+enum class WeightsForm : std::int32_t {
+  kSafetensors = TENON_WEIGHTS_SAFETENSORS,
+  /// A dict of tensors, as torch.save writes it.
+  kTorchSave = TENON_WEIGHTS_TORCH_SAVE
+};
+
+/// How to save weights.
+struct SaveWeightsOptions {
+  WeightsForm form = WeightsForm::kSafetensors;
+  Durability durability = Durability::kNone;
+  /// Write tensors that share memory whole, each of them. Without this a safetensors file of such
+  /// tensors is refused.
+  bool duplicate_shared = false;
+  /// The texts of a safetensors file's `__metadata__`.
+  std::map<std::string, std::string> metadata = {};
+  /// Called with the bytes that are written and the bytes of all tensors. It must not throw.
+  std::function<void(std::uint64_t done, std::uint64_t total)> progress = nullptr;
+};
+
+/// Saves tensors under names as a new file. The elements are written from where they are. The file
+/// is written whole or not at all. Each value is a tensor in the memory of the CPU.
+inline Result<void> try_save_weights(const std::string& path,
+                                     const std::map<std::string, Value>& tensors,
+                                     const SaveWeightsOptions& options = {}) {
+  if (!detail::is_c_text(path)) return detail::has_nul("the path");
+  std::vector<const char*> names, keys, texts;
+  std::vector<const tenon_value*> values;
+  for (const auto& [name, value] : tensors) {
+    if (!detail::is_c_text(name)) return detail::has_nul("a name");
+    names.push_back(name.c_str());
+    values.push_back(value.get());
+  }
+  for (const auto& [key, text] : options.metadata) {
+    if (!detail::is_c_text(key) || !detail::is_c_text(text)) return detail::has_nul("the metadata");
+    keys.push_back(key.c_str());
+    texts.push_back(text.c_str());
+  }
+  tenon_save_weights_options c{};
+  c.struct_size = sizeof c;
+  c.form = static_cast<std::int32_t>(options.form);
+  c.durability = static_cast<std::int32_t>(options.durability);
+  c.flags = options.duplicate_shared ? std::uint32_t{TENON_SAVE_DUPLICATE_SHARED} : 0U;
+  c.metadata_keys = keys.data();
+  c.metadata_texts = texts.data();
+  c.metadata_count = keys.size();
+  if (options.progress) {
+    c.progress = [](void* context, std::uint64_t done, std::uint64_t total) {
+      static_cast<const SaveWeightsOptions*>(context)->progress(done, total);
+    };
+    c.progress_context = const_cast<SaveWeightsOptions*>(&options);
+  }
+  return detail::call([&](tenon_error** err) {
+    return tenon_save_weights(path.c_str(), names.data(), values.data(), names.size(), &c, err);
+  });
+}
+
+#ifndef TENON_NO_EXCEPTIONS
+/// Throws the error that try_save_weights returns.
+inline void save_weights(const std::string& path, const std::map<std::string, Value>& tensors,
+                         const SaveWeightsOptions& options = {}) {
+  try_save_weights(path, tensors, options).value();
+}
+#endif
 
 TENON_CPP_END
 
