@@ -2880,7 +2880,7 @@ pub struct tenon_weights {
 ///A safetensors file, as the package safetensors writes it (docs/format/safetensors.md).
 pub const TENON_WEIGHTS_SAFETENSORS: _bindgen_ty_41 = 0;
 /**A file as torch.save writes it of a dict of tensors. torch.load reads it, also with
-  weights_only=True. Tensors that share a storage share it in the file.*/
+  weights_only=True. Tensors whose memory overlaps share a storage in the file.*/
 pub const TENON_WEIGHTS_TORCH_SAVE: _bindgen_ty_41 = 1;
 ///The forms of file that tenon_save_weights writes.
 pub type _bindgen_ty_41 = ::core::ffi::c_uint;
@@ -7403,8 +7403,9 @@ extern "C" {
  @param[out] err      optional, see rule 2 in tenon.h.
  @return TENON_OK, or
  - TENON_INVALID_ARGUMENT: also for a name that comes twice, for the name `__metadata__`, for
-   tensors that share memory in a safetensors file, whose names are the details "name" and
-   "other", and for metadata in a file of another form.
+   tensors that share memory in a safetensors file, or that share it and have different element
+   types, whose names are the details "name" and "other"; and for metadata in a file of another
+   form.
  - TENON_NOT_FOUND, TENON_PERMISSION: the directory.
  - TENON_UNSUPPORTED: a tensor that the form cannot express. It is sparse, quantised, lazily
    conjugated or negated, on a device, or of an element type that the form lacks; or the library
