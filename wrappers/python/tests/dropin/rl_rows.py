@@ -314,6 +314,19 @@ def test_verl_keeps_the_buffer_for_the_next_sync(handle: str) -> None:
     child.result()
 
 
+def test_verl_syncs_follow_each_other_at_once(handle: str) -> None:
+    # A receiver's ZMQ socket that connected again would take a message of the next sync.
+    def work() -> None:
+        for _ in range(300):
+            found, _, _ = receive("ours", handle)
+            assert found.keys() == {"a"}
+
+    child = Child(work)
+    for _ in range(300):
+        send("ours", handle, [("a", torch.ones(4))])
+    child.result()
+
+
 def test_verl_sender_leaves_the_loop_to_others(handle: str) -> None:
     def slow(bucket: list[Any], is_last: bool) -> None:
         time.sleep(0.1)

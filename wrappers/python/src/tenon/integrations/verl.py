@@ -48,7 +48,8 @@ _RESERVE_NBYTES = 2 << 20
 _PARTS = 8
 _CLOSED = zmq.EVENT_CLOSED | zmq.EVENT_CLOSE_FAILED
 _CLOSE_MS = 1000
-_RETRY_MS = 2  # how often a receiver looks for a sender that has not bound yet
+# How often a receiver looks for a sender that does not listen yet, at first and later.
+_RETRY_S, _MOST_RETRY_S = 0.001, 0.02
 
 
 def _aligned(offset: int, to: int = _ALIGNMENT) -> int:
@@ -59,36 +60,43 @@ class _Peer:
     """A ZMQ socket to one other process, whose death ends the waits. One thread uses it."""
 
     def __init__(self, kind: int, handle: str, other: str, timeout: float | None) -> None:
-        self._handle, self._other, self._timeout = handle, other, timeout
+        self._kind, self._handle, self._other, self._timeout = kind, handle, other, timeout
         self._talks = False
-        self._socket = zmq.Context.instance().socket(kind)
-        self._binds = kind == zmq.REQ
-        self._monitor = self._socket.get_monitor_socket(
-            zmq.EVENT_DISCONNECTED | (_CLOSED if self._binds else 0)
-        )
-        self._socket.reconnect_ivl = _RETRY_MS
+        self._delay = _RETRY_S
+        self._open()
+
+    def _open(self) -> None:
+        self._socket = zmq.Context.instance().socket(self._kind)
+        self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | _CLOSED)
+        # ZMQ would connect again after the sync, and take the first message of the next one.
+        self._socket.reconnect_ivl = -1
         try:
-            (self._socket.bind if self._binds else self._socket.connect)(handle)
-        except BaseException as error:
-            self._binds = False
-            self.__exit__(type(error))
+            (self._socket.bind if self._kind == zmq.REQ else self._socket.connect)(self._handle)
+        except BaseException:
+            self._close()
             raise
+
+    def _close(self) -> None:
+        self._socket.disable_monitor()
+        self._monitor.close(linger=0)
+        self._socket.close(linger=0)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        if self._binds:
+    def __exit__(self, error: object, *_: object) -> None:
+        if self._kind == zmq.REQ:
             # ZMQ removes the socket's file later, in a thread of its own. It must not remove the
             # file of the next sender.
             self._socket.unbind(self._handle)
             while self._monitor.poll(_CLOSE_MS):
                 if zmq.utils.monitor.recv_monitor_message(self._monitor)["event"] & _CLOSED:
                     break
-        self._socket.disable_monitor()
-        self._monitor.close(linger=0)
-        # The receiver's last answer may still be on its way.
-        self._socket.close(linger=None if kind is None else 0)
+        elif error is None:
+            # The sender closes when it has the last answer, which a process that ends now would
+            # not send.
+            self._monitor.poll(_CLOSE_MS)
+        self._close()
 
     def is_ready(self, event: int) -> bool:
         """Whether a message can be sent or received. Raises PeerGone if the peer has ended."""
@@ -100,6 +108,11 @@ class _Peer:
             return True
         if not self._talks:
             self._monitor.recv_multipart()
+            if self._kind == zmq.REP:  # the sender does not listen yet, or it was the last one
+                self._close()
+                time.sleep(self._delay)
+                self._delay = min(2 * self._delay, _MOST_RETRY_S)
+                self._open()
             return False
         raise make(
             PeerGone,
@@ -117,9 +130,13 @@ class _Peer:
         return error
 
     def wait(self, event: int) -> None:
+        begin = time.monotonic()
         while not self.is_ready(event):
+            left = -1
+            if self._timeout is not None:
+                left = int(max(0, begin + self._timeout - time.monotonic()) * 1000)
             both = [(self._socket, event), (self._monitor, zmq.POLLIN)]
-            if not zmq.zmq_poll(both, -1 if self._timeout is None else int(self._timeout * 1000)):
+            if not zmq.zmq_poll(both, left) or not left:
                 raise self._late()
 
     async def async_wait(self, event: int) -> None:
