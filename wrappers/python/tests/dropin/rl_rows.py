@@ -270,9 +270,9 @@ def test_verl_fills_beside_the_bucket_that_is_read(handle: str) -> None:
 
     def generated() -> Iterator[tuple[str, Any]]:
         for i in range(40):
-            if i == 3:
+            if i == 5:
                 behind.set()  # the first bucket was sent, and the second one begun
-            yield f"{i}", torch.full((MIB // 4 // 16,), float(i))  # two of them are a bucket
+            yield f"{i}", torch.full((MIB // 4 // 16,), float(i))  # four of them are a bucket
 
     def look(bucket: list[tuple[str, Any]], is_last: bool) -> None:
         assert behind.wait(30)
@@ -283,7 +283,7 @@ def test_verl_fills_beside_the_bucket_that_is_read(handle: str) -> None:
     thread.start()
     found, sizes, _ = receive("ours", handle, look)
     thread.join()
-    assert len(found) == 40 and len(sizes) == 20
+    assert len(found) == 40 and len(sizes) == 10
 
 
 def buffers() -> set[str]:
