@@ -50,8 +50,9 @@ _PARTS = 32
 _BUCKET_NBYTES = 16 << 20
 _CLOSED = zmq.EVENT_CLOSED | zmq.EVENT_CLOSE_FAILED
 _CLOSE_MS = 1000
-# How often a receiver looks for a sender that does not listen yet, at first and later.
-_RETRY_S, _MOST_RETRY_S = 0.001, 0.02
+# How often a receiver looks for the file of a sender's socket. It connects when the file is new. It
+# tries an old file again at intervals that grow to the second number.
+_RETRY_S, _MOST_RETRY_S = 0.001, 0.05
 
 
 def _aligned(offset: int, to: int = _ALIGNMENT) -> int:
@@ -67,7 +68,16 @@ class _Peer:
         self._delay = _RETRY_S
         self._open()
 
+    def _file(self) -> tuple[int, int] | None:
+        """What tells one sender's socket file from the next one's. None without a file."""
+        try:
+            status = os.stat(self._handle.removeprefix("ipc://"))
+        except OSError:
+            return None
+        return status.st_ino, status.st_ctime_ns
+
     def _open(self) -> None:
+        self._tried = self._file()
         self._socket = zmq.Context.instance().socket(self._kind)
         self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | _CLOSED)
         # ZMQ would connect again after the sync, and take the first message of the next one.
@@ -112,7 +122,9 @@ class _Peer:
             self._monitor.recv_multipart()
             if self._kind == zmq.REP:  # the sender does not listen yet, or it was the last one
                 self._close()
-                time.sleep(self._delay)
+                end = time.monotonic() + self._delay
+                while time.monotonic() < end and self._file() in (None, self._tried):
+                    time.sleep(_RETRY_S)
                 self._delay = min(2 * self._delay, _MOST_RETRY_S)
                 self._open()
             return False
