@@ -108,11 +108,7 @@ Result<KeeperLock> KeeperLock::take(const Place& place) {
 KeeperLock::~KeeperLock() {
   if (!fd_.is_open()) return;
   if (set_lock(fd_.get(), F_WRLCK)) ::unlink(path_of(place_).c_str());
-  leave_directory(place_);
-}
-
-void leave_directory(const Place& place) noexcept {
-  if (place.is_default) ::rmdir(place.directory.c_str());
+  shared_weights::remove_empty_directory(place_);
 }
 
 Result<std::vector<pid_t>> end_keepers(const Place& place, int64_t patience_ns) {

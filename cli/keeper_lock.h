@@ -38,7 +38,5 @@ class KeeperLock {
 // the name. PERMISSION: a keeper is another user's. UNSUPPORTED: a keeper is in another pid
 // namespace. TIMEOUT with the detail "pid": a keeper did not end within `patience_ns`.
 Result<std::vector<pid_t>> end_keepers(const shared_weights::Place& place, int64_t patience_ns);
-// Removes the default directory if it is empty. choose_place() makes it.
-void leave_directory(const shared_weights::Place& place) noexcept;
 
 }  // namespace tenon::cli

@@ -269,7 +269,8 @@ int drop_weights(const WeightsOptions& options) {
   if (!place.is_ok()) return report(options, place.status());
   const auto patience_ns = static_cast<int64_t>(options.timeout * 1e9);
   Result<std::vector<pid_t>> ended = end_keepers(place.value(), patience_ns);
-  leave_directory(place.value());
+  // choose_place() makes the default directory.
+  shared_weights::remove_empty_directory(place.value());
   if (!ended.is_ok()) return report(options, ended.status());
   const std::vector<pid_t>& pids = ended.value();
   if (options.json) {

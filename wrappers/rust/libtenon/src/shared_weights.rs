@@ -174,9 +174,7 @@ impl SharedWeights {
         // SAFETY: as for publish(). There are as many names as values.
         Self::made(name, options, wait.into(), |name, options, wait, out, err| unsafe {
             let n = values.len();
-            sys::tenon_publish_shared_weights_values(
-                texts, items, n, name, options, wait, out, err,
-            )
+            sys::tenon_publish_shared_weights_values(texts, items, n, name, options, wait, out, err)
         })
     }
 
