@@ -59,6 +59,22 @@ _LIBRARY.tenon_name_list_count.restype = c.c_size_t
 _LIBRARY.tenon_storage_nbytes.restype = c.c_uint64
 
 
+SAFETENSORS, TORCH_SAVE = 0, 1
+
+
+class SaveOptions(c.Structure):
+    """Mirrors tenon_save_weights_options. The pointers stay NULL."""
+
+    _fields_ = [
+        ("struct_size", c.c_size_t),
+        ("form", c.c_int32),
+        ("durability", c.c_int32),
+        ("flags", c.c_uint32),
+        ("reserved", c.c_uint32),
+        ("pointers", c.c_size_t * 5),
+    ]
+
+
 class TenonError(Exception):
     """Carries the name of the error's code, and its message."""
 
@@ -128,6 +144,17 @@ class Tensor:
 
     def __del__(self) -> None:
         _LIBRARY.tenon_value_release(self.handle)
+
+
+def save(
+    path: Path, tensors: dict[str, Tensor], form: int, *, duplicate_shared: bool = False
+) -> None:
+    options = SaveOptions(c.sizeof(SaveOptions), form, flags=int(duplicate_shared))
+    count = len(tensors)
+    names = (c.c_char_p * count)(*(name.encode() for name in tensors))
+    handles = (c.c_void_p * count)(*(tensor.handle.value for tensor in tensors.values()))
+    arguments = names, handles, c.c_size_t(count), c.byref(options)
+    _call("tenon_save_weights", os.fsencode(path), *arguments)
 
 
 class Weights:

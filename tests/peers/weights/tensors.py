@@ -25,7 +25,7 @@ def raw(tensor: torch.Tensor) -> bytes:
     return bytes(tensor.detach().contiguous().reshape(-1).view(torch.uint8).tolist())
 
 
-def given(tensor: torch.Tensor) -> Tensor:
+def given(tensor: torch.Tensor, numbers: dict[torch.dtype, int] = TYPE_NUMBERS) -> Tensor:
     """Makes a tensor of Tenon with the bytes and the strides of a tensor of PyTorch."""
     tensor = tensor.detach()
     # PyTorch 1.13 has no untyped_storage.
@@ -33,7 +33,7 @@ def given(tensor: torch.Tensor) -> Tensor:
     storage = torch.tensor([], dtype=tensor.dtype).set_(storage)
     return Tensor.of(
         raw(storage),
-        TYPE_NUMBERS[tensor.dtype],
+        numbers[tensor.dtype],
         tuple(tensor.shape),
         tensor.stride(),
         tensor.storage_offset(),

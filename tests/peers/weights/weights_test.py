@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs saved_cases.py with each PyTorch, and torch_cases.py with the newest. CTest runs this file.
+"""Runs saved_cases.py and written_cases.py with each PyTorch, and torch_cases.py with the newest.
+CTest runs this file.
 
 Exit status 77 means that a PyTorch is missing, and that nothing failed.
 """
@@ -17,7 +18,7 @@ from torches import SKIPPED, find_torches
 torches = find_torches()
 status = 0 if len(torches) == 2 else SKIPPED
 for name, python in torches.items():
-    for cases in ["saved_cases.py"] + ["torch_cases.py"] * (name == "newest"):
+    for cases in ["saved_cases.py", "written_cases.py"] + ["torch_cases.py"] * (name == "newest"):
         print(f"{cases} with the PyTorch {name}", flush=True)
         file = Path(__file__).resolve().with_name(cases)
         done = subprocess.run([python, "-B", "-W", "ignore", str(file), *sys.argv[1:]], check=False)

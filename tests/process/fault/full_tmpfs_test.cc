@@ -2,6 +2,10 @@
 // limit, and never gives SIGBUS. Tenon's own memory does not lie on it.
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <iterator>
 
 #include "process/fault/kit.h"
 #include "process/fault/own_shm.h"
@@ -134,6 +138,51 @@ TEST(FullTmpfs, OwnStoragesDoNotLieThere) {
         tenon_storage_release(storage);
       }
     }
+  });
+}
+
+// The new file does not fit beside the old one, which stays.
+TEST(FullTmpfs, SavedWeightsLeaveTheOldFile) {
+  IN_CHILD([] {
+    constexpr const char* kPath = "/dev/shm/weights";
+    const int64_t numel = 3 * kMiB;
+    tenon_storage* const storage = new_storage(3 * kMiB, 3, TENON_MODE_SHARED, 0);
+    tenon_tensor_spec spec{};
+    spec.struct_size = sizeof spec;
+    spec.dtype = {TENON_DTYPE_UINT, 8, 1};
+    spec.ndim = 1;
+    spec.sizes = &numel;
+    tenon_tensor* tensor = nullptr;
+    tenon_value* value = nullptr;
+    REQUIRE_OK(tenon_tensor_new(storage, &spec, &tensor, err));
+    if (tenon_value_new_tensor(tensor, &value, nullptr) == TENON_UNSUPPORTED) return;
+    REQUIRE(value != nullptr);
+    mount_small_tmpfs("/dev/shm", "size=4m");
+    const char* const name = "weight";
+    const tenon_value* const tensors[] = {value};
+    tenon_save_weights_options options{};
+    options.struct_size = sizeof options;
+    for (const int32_t form : {TENON_WEIGHTS_TORCH_SAVE, TENON_WEIGHTS_SAFETENSORS}) {
+      options.form = form;
+      const tenon_status first = tenon_save_weights(kPath, &name, tensors, 1, &options, nullptr);
+      if (first == TENON_UNSUPPORTED) continue;  // a build without JSON
+      CHECK_EQ(first, TENON_OK);
+      struct stat before{};
+      struct stat after{};
+      REQUIRE(stat(kPath, &before) == 0);
+      const Outcome outcome = CALL(tenon_save_weights(kPath, &name, tensors, 1, &options, err));
+      CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED &&
+                       outcome.detail("errno") == std::to_string(ENOSPC),
+                   outcome.text());
+      REQUIRE(stat(kPath, &after) == 0);
+      CHECK(after.st_ino == before.st_ino && after.st_size == before.st_size);
+      const std::filesystem::directory_iterator files("/dev/shm");
+      CHECK_EQ(std::distance(files, std::filesystem::directory_iterator{}), 1);
+      REQUIRE(unlink(kPath) == 0);
+    }
+    tenon_value_release(value);
+    tenon_tensor_release(tensor);
+    tenon_storage_release(storage);
   });
 }
 

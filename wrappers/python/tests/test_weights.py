@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tenon
 from safetensors import safe_open
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save, save_file
 
 GOLDEN = Path(__file__).resolve().parents[3] / "tests/peers/golden/weights"
 
@@ -130,6 +130,28 @@ def test_refusals(tmp_path: Path) -> None:
     (tmp_path / "text.pt2").write_text("no zip file")
     with pytest.raises(tenon.TenonError):
         tenon.open_weights(tmp_path / "text.pt2")
+
+
+def test_saved_files_are_those_of_the_package_safetensors(tmp_path: Path) -> None:
+    path = tmp_path / "saved"
+    kinds = ["bool", "u1", "i1", "u2", "i2", "f2", "u4", "i4", "f4", "c8", "u8", "i8", "f8"]
+    arrays = {f"{kind}.{n}": np.arange(n).astype(kind) for kind in kinds for n in (3, 0)}
+    arrays |= {
+        'é"\\\n\x7f': np.ones((2, 1, 3)),
+        "": np.array(5.0),
+        "big": np.arange(10)[::3].copy(),
+    }
+    for metadata in (None, {"format": "np", "ü": "\t"}):
+        tenon.weights.save(path, arrays, metadata=metadata)
+        # The package writes metadata in the order of a hash.
+        if metadata is None:
+            assert path.read_bytes() == save(arrays)
+        with safe_open(path, "np") as file:
+            assert file.metadata() == metadata
+        found = load_file(path)
+        assert all(np.array_equal(found[name], arrays[name]) for name in arrays | found)
+    tenon.weights.save(path, {"a": np.arange(6).reshape(2, 3).T[::-1]})
+    assert load_file(path)["a"].tolist() == [[2, 5], [1, 4], [0, 3]]
 
 
 def test_save(tmp_path: Path) -> None:
