@@ -19,7 +19,6 @@ using namespace tenon::capi;
 using tenon::Ref;
 using tenon::Status;
 using tenon::shared_weights::OpenOptions;
-using tenon::shared_weights::PublishedTensor;
 using tenon::shared_weights::SharedWeights;
 using tenon::value::TensorValueRef;
 using tenon::value::Value;
@@ -98,12 +97,12 @@ tenon_status tenon_publish_shared_weights_values(const char* const* names,
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_TRY(check_argument(count == 0 || (names != nullptr && values != nullptr),
                              "names or values is NULL"));
-    std::vector<PublishedTensor> given;
+    std::vector<tenon::weights::SavedTensor> given;
     for (size_t i = 0; i < count; ++i) {
       TENON_ASSIGN(const std::string_view key, read_text(names[i], "a name of a weight"));
       TENON_TRY(check_argument(values[i] != nullptr && object(values[i])->is(ValueKind::kTensor),
                                "a value is no tensor"));
-      given.push_back({std::string(key), object(values[i])->as_tensor()});
+      given.push_back({key, object(values[i])->as_tensor()});
     }
     TENON_ASSIGN(const std::string_view text, read_text(name, "name"));
     TENON_ASSIGN(const OpenOptions how, read_open_options(options));

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <vector>
 #include <span>
 
 #include "base/fork.h"
@@ -254,7 +255,7 @@ Result<Ref<SharedWeights>> publish_file(const std::string& path, const std::stri
   });
 }
 
-Result<Ref<SharedWeights>> publish_values(const std::vector<PublishedTensor>& values,
+Result<Ref<SharedWeights>> publish_values(std::span<const weights::SavedTensor> values,
                                           const std::string& name, const OpenOptions& options,
                                           const os::Wait& wait) {
   TENON_ASSIGN(Place place, choose_place(name, options.access));

@@ -4,8 +4,8 @@
 // docs/format/shared_weights.md specifies the protocol.
 #pragma once
 
+#include <span>
 #include <string>
-#include <vector>
 
 #include "base/counted.h"
 #include "base/status.h"
@@ -23,7 +23,7 @@ Result<Ref<SharedWeights>> publish_file(const std::string& path, const std::stri
                                         const OpenOptions& options, const os::Wait& wait);
 
 // Does the same with a copy of tensors, as if they were a safetensors file (values.h).
-Result<Ref<SharedWeights>> publish_values(const std::vector<PublishedTensor>& values,
+Result<Ref<SharedWeights>> publish_values(std::span<const weights::SavedTensor> values,
                                           const std::string& name, const OpenOptions& options,
                                           const os::Wait& wait);
 

@@ -3,35 +3,28 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <vector>
+#include <span>
 
 #include "base/status.h"
 #include "modules/shared_weights/load.h"
 #include "modules/shared_weights/packets.h"
-#include "modules/value/tensor_value.h"
+#include "modules/weights/safetensors_output.h"
+#include "modules/weights/save_weights.h"
 
 namespace tenon::shared_weights {
 
 // The label of such a file.
 inline constexpr char kValuesLabel[] = "values";
 
-struct PublishedTensor {
-  std::string name;
-  value::TensorValueRef tensor;
-};
-
-// The form of the file: the bytes before the tensors, and the order of the tensors.
+// The form of the file.
 struct ValuesFile {
-  std::string head;
-  std::vector<PublishedTensor> values;
+  weights::SafetensorsLayout layout;
   uint64_t nbytes = 0;
 };
 
-// INVALID_ARGUMENT: no tensor, a name twice, a name that is not UTF-8, or "__metadata__".
-// UNSUPPORTED: safetensors has no such element type, or the tensor is sparse, quantised,
-// conjugated, on meta or on a device.
-Result<ValuesFile> layout_values(const std::vector<PublishedTensor>& values);
+// `values` must live as long as the result. INVALID_ARGUMENT: no tensor. The other errors are those
+// of weights::check_saved() and weights::lay_out_safetensors().
+Result<ValuesFile> layout_values(std::span<const weights::SavedTensor> values);
 // Copies the elements into a new segment, and sets the identity. RESOURCE_EXHAUSTED: no memory.
 Result<Loaded> load_values(const ValuesFile& file, FileIdentity* identity);
 

@@ -23,6 +23,8 @@ using value::TensorValue;
 
 namespace {
 
+constexpr uint64_t kFileAlignment = 8;  // as the package safetensors has it
+
 // A tensor with its dtype in the file.
 struct Entry {
   const SavedTensor* named;
@@ -43,10 +45,10 @@ Status name_error(Code code, std::string_view name, const std::string& why) {
 }
 
 // A reader of the file could not share memory again.
-Status check_not_shared(std::span<const Entry> entries) {
+Status check_not_shared(std::span<const SavedTensor> tensors) {
   std::vector<std::pair<ElementRange, const SavedTensor*>> ranges;
-  for (const Entry& entry : entries) {
-    if (entry.nbytes != 0) ranges.emplace_back(range_of(*entry.named->tensor), entry.named);
+  for (const SavedTensor& each : tensors) {
+    if (each.tensor->numel() != 0) ranges.emplace_back(range_of(*each.tensor), &each);
   }
   std::ranges::sort(ranges);
   for (size_t i = 1; i < ranges.size(); ++i) {
@@ -79,7 +81,7 @@ std::vector<Entry> entries_of(std::span<const SavedTensor> tensors) {
 }
 
 std::string header_of(std::span<const Entry> entries,
-                      const std::map<std::string, std::string>& metadata) {
+                      const std::map<std::string, std::string>& metadata, uint64_t alignment) {
   std::string text = "{";
   const auto next = [&] { return text.size() == 1 ? "" : ","; };
   if (!metadata.empty()) {
@@ -100,8 +102,8 @@ std::string header_of(std::span<const Entry> entries,
     at += entry.nbytes;
   }
   text += "}";
-  // The tensors begin at a multiple of 8 bytes.
-  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const uint64_t with_length = text.size() + sizeof(uint64_t);
+  text.append((alignment - with_length % alignment) % alignment, ' ');
   return text;
 }
 
@@ -121,28 +123,42 @@ Status check_safetensors(const SavedTensor& tensor) {
   return Status::ok();
 }
 
-Status write_safetensors(std::span<const SavedTensor> tensors, const SaveOptions& options,
-                         SaveProgress* progress, archive::Sink* sink) {
+Result<SafetensorsLayout> lay_out_safetensors(std::span<const SavedTensor> tensors,
+                                              const std::map<std::string, std::string>& metadata,
+                                              uint64_t alignment) {
   const std::vector<Entry> entries = entries_of(tensors);
-  if (!options.duplicates_shared) TENON_TRY(check_not_shared(entries));
-  uint64_t total = 0;
-  for (const Entry& entry : entries) total += entry.nbytes;
-  progress->begin(total);
-  const std::string header = header_of(entries, options.metadata);
+  const std::string header = header_of(entries, metadata, alignment);
   if (header.size() > os::kMostSafetensorsHeader) {
-    return {Code::kUnsupported,
-            "the names and the metadata need more than 100 MB, the limit of a safetensors file"};
+    return Status(
+        Code::kUnsupported,
+        "the names and the metadata need more than 100 MB, the limit of a safetensors file");
   }
   static_assert(std::endian::native == std::endian::little);
   const uint64_t length = header.size();
-  TENON_TRY(
-      sink->write_both(std::as_bytes(std::span(&length, 1)), std::as_bytes(std::span(header))));
+  SafetensorsLayout layout;
+  layout.head.assign(reinterpret_cast<const char*>(&length), sizeof length);
+  layout.head += header;
+  for (const Entry& entry : entries) {
+    layout.tensors.push_back(entry.named);
+    layout.nbytes += entry.nbytes;
+  }
+  return layout;
+}
+
+Status write_safetensors(std::span<const SavedTensor> tensors, const SaveOptions& options,
+                         SaveProgress* progress, archive::Sink* sink) {
+  if (!options.duplicates_shared) TENON_TRY(check_not_shared(tensors));
+  TENON_ASSIGN(const SafetensorsLayout layout,
+               lay_out_safetensors(tensors, options.metadata, kFileAlignment));
+  progress->begin(layout.nbytes);
+  TENON_TRY(sink->write(std::as_bytes(std::span(layout.head))));
   const auto write = [&](std::span<const std::byte> piece) {
     TENON_TRY(sink->write(piece));
     progress->add(piece.size());
     return Status::ok();
   };
-  for (const Entry& entry : entries) TENON_TRY(for_each_piece(*entry.named->tensor, write));
+  for (const SavedTensor* const each : layout.tensors)
+    TENON_TRY(for_each_piece(*each->tensor, write));
   return Status::ok();
 }
 
@@ -152,6 +168,11 @@ Status check_safetensors(const SavedTensor&) {
   return {Code::kUnsupported,
           "this build of Tenon writes no JSON, and so no safetensors file: build it where "
           "nlohmann/json.hpp is installed (nlohmann-json3-dev of Debian)"};
+}
+
+Result<SafetensorsLayout> lay_out_safetensors(std::span<const SavedTensor>,
+                                              const std::map<std::string, std::string>&, uint64_t) {
+  return check_safetensors({});
 }
 
 // An empty list of tensors was not checked.

@@ -2,7 +2,11 @@
 // the package safetensors writes them. save_weights() calls it.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "modules/archive/sink.h"
@@ -14,8 +18,19 @@ namespace tenon::weights {
 // detail "name".
 Status check_safetensors(const SavedTensor& tensor);
 
-// The tensors were checked by check_savable() and check_safetensors(), and no name comes twice. The
-// errors are those of save_weights().
+// A file before it is written. The tensors lie behind `head`, without gaps.
+struct SafetensorsLayout {
+  std::string head;
+  std::vector<const SavedTensor*> tensors;  // in the order of their bytes
+  uint64_t nbytes = 0;                      // of all tensors
+};
+// The tensors were checked by check_saved(). They begin at a multiple of `alignment` in the file, a
+// power of two of 8 or more. UNSUPPORTED: names and metadata beyond the limit of the format.
+Result<SafetensorsLayout> lay_out_safetensors(std::span<const SavedTensor> tensors,
+                                              const std::map<std::string, std::string>& metadata,
+                                              uint64_t alignment);
+
+// The tensors were checked by check_saved(). The errors are those of save_weights().
 Status write_safetensors(std::span<const SavedTensor> tensors, const SaveOptions& options,
                          SaveProgress* progress, archive::Sink* sink);
 

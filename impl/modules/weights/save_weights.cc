@@ -23,8 +23,7 @@ Status check_saved(SavedForm form, const SavedTensor& tensor) {
   return form == SavedForm::kSafetensors ? check_safetensors(tensor) : Status::ok();
 }
 
-Status write_weights(const std::string& path, std::span<const SavedTensor> tensors,
-                     const SaveOptions& options, archive::Sink* sink) {
+Status check_saved(SavedForm form, std::span<const SavedTensor> tensors) {
   std::unordered_set<std::string_view, KeyedHash> names;
   for (const SavedTensor& each : tensors) {
     if (!names.insert(each.name).second) {
@@ -32,8 +31,14 @@ Status write_weights(const std::string& path, std::span<const SavedTensor> tenso
                     format("the name \"%.200s\" is given twice", std::string(each.name).c_str()))
           .with("name", std::string(each.name));
     }
-    TENON_TRY(check_saved(options.form, each));
+    TENON_TRY(check_saved(form, each));
   }
+  return Status::ok();
+}
+
+Status write_weights(const std::string& path, std::span<const SavedTensor> tensors,
+                     const SaveOptions& options, archive::Sink* sink) {
+  TENON_TRY(check_saved(options.form, tensors));
   if (options.form == SavedForm::kTorchSave && !options.metadata.empty())
     return {Code::kInvalidArgument, "only a safetensors file has metadata"};
   SaveProgress progress(options.progress, options.progress_context);

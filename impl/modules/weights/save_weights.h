@@ -69,6 +69,8 @@ Status save_weights(const std::string& path, std::span<const SavedTensor> tensor
 // Whether a file of this form can have the tensor under its name. UNSUPPORTED or INVALID_ARGUMENT,
 // with the detail "name".
 Status check_saved(SavedForm form, const SavedTensor& tensor);
+// The same for all tensors. INVALID_ARGUMENT, with the detail "name", if a name comes twice.
+Status check_saved(SavedForm form, std::span<const SavedTensor> tensors);
 
 // Does the same as save_weights(), and writes the file's bytes into a sink. `path` is the path that
 // the file will have: a file of torch.save names its folder after it.
