@@ -129,7 +129,11 @@ Result<Converted> convert(const ConvertOptions& options) {
                ExportFile::create(options.to, {.expected_nbytes = converted.nbytes,
                                                .shows_progress = !options.json}));
   const Status written = weights::write_weights(options.to, selected.tensors, saving, file.get());
-  if (!written.is_ok()) return written.detail("other").empty() ? written : sharing_error(written);
+  if (!written.is_ok()) {
+    const bool is_shared =
+        saving.form == SavedForm::kSafetensors && !written.detail("other").empty();
+    return is_shared ? sharing_error(written) : written;
+  }
   TENON_TRY(file->commit());
   return converted;
 }

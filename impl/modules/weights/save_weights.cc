@@ -20,7 +20,7 @@ Status save_weights(const std::string& path, std::span<const SavedTensor> tensor
 
 Status check_saved(SavedForm form, const SavedTensor& tensor) {
   TENON_TRY(check_savable(tensor.name, *tensor.tensor));
-  return form == SavedForm::kSafetensors ? check_safetensors(tensor) : Status::ok();
+  return form == SavedForm::kSafetensors ? check_safetensors(tensor) : check_torch_save(tensor);
 }
 
 Status check_saved(SavedForm form, std::span<const SavedTensor> tensors) {

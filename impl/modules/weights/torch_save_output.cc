@@ -71,11 +71,6 @@ Result<SavedStorages> storages_of(std::span<const SavedTensor> tensors) {
   size_t first = 0;  // the tensor that began the last storage
   for (const auto& [range, i] : ranges) {
     const TensorValue& tensor = *tensors[i].tensor;
-    if (!is_known(tensor.type())) {
-      return cannot_be_saved(Code::kUnsupported, tensors[i],
-                             format("is of the type %s, which torch.load does not read",
-                                    tensor::scalar_type_info(tensor.type()).dtype_name));
-    }
     const bool is_new = storages.all.empty() || range.begin >= storages.all.back().range.end;
     if (is_new) {
       storages.all.push_back({range, tensor.type(), true});
@@ -152,6 +147,13 @@ std::vector<std::byte> pickle_of(std::span<const SavedTensor> tensors,
 }
 
 }  // namespace
+
+Status check_torch_save(const SavedTensor& tensor) {
+  if (is_known(tensor.tensor->type())) return Status::ok();
+  return cannot_be_saved(Code::kUnsupported, tensor,
+                         format("is of the type %s, which torch.load does not read",
+                                tensor::scalar_type_info(tensor.tensor->type()).dtype_name));
+}
 
 Status write_torch_save(const std::string& path, std::span<const SavedTensor> tensors,
                         SaveProgress* progress, archive::Sink* sink) {

@@ -11,9 +11,12 @@
 
 namespace tenon::weights {
 
-// `path` gives the archive its name. The tensors were checked by check_savable(), and no name comes
-// twice. Tensors whose memory overlaps share a storage in the file, and no other bytes of their
-// storages are written. The errors are those of save_weights().
+// UNSUPPORTED, with the detail "name": PyTorch reads no tensor of such an element type.
+Status check_torch_save(const SavedTensor& tensor);
+
+// `path` gives the archive its name. The tensors were checked by check_savable() and
+// check_torch_save(), and no name comes twice. Tensors whose memory overlaps share a storage in the
+// file, and no other bytes of their storages are written. The errors are those of save_weights().
 Status write_torch_save(const std::string& path, std::span<const SavedTensor> tensors,
                         SaveProgress* progress, archive::Sink* sink);
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from library import SAFETENSORS, TORCH_SAVE, TenonError, save
+from library import SAFETENSORS, TORCH_SAVE, TenonError, Tensor, save
 from tensors import TYPE_NUMBERS, given, raw
 
 # The element types that only newer PyTorch has have the numbers of ScalarType too.
@@ -34,6 +34,7 @@ NUMBERS = TYPE_NUMBERS | {
     )
     if hasattr(torch, name)
 }
+UINT1 = 30
 DTYPES = dict(
     pair.split(":")
     for pair in [
@@ -150,6 +151,13 @@ class Written(unittest.TestCase):
         found = torch.load(self.path, weights_only=True)
         self.assertEqual(found["one"].data_ptr(), found["two"].data_ptr())
         self.assertEqual(found["two"].tolist(), [0, 1, 2, 3])
+
+    def test_a_type_that_torch_load_does_not_read(self) -> None:
+        for form, words in ((TORCH_SAVE, "which torch.load does not read"), (SAFETENSORS, "uint1")):
+            with self.assertRaisesRegex(TenonError, words) as caught:
+                save(self.path, {"bits": Tensor.of(b"\1", UINT1, (1,), (1,))}, form)
+            self.assertEqual(caught.exception.args[0], "UNSUPPORTED")
+        self.assertFalse(self.path.exists())
 
     def test_no_tensor(self) -> None:
         self.write({}, TORCH_SAVE)
