@@ -38,7 +38,7 @@ def test_the_library_lies_in_the_package() -> None:
     libraries = list(folder.glob("libtenon.so*"))
     assert len(libraries) == 1
     # The library includes the parts of the C++ library that it needs. With gcc 12 it has 3.60 MB.
-    assert libraries[0].stat().st_size <= 3_750_000
+    assert libraries[0].stat().st_size <= 3_850_000
     loaded = {
         line.split()[-1]
         for line in Path("/proc/self/maps").read_text().splitlines()
