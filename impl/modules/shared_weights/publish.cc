@@ -5,8 +5,8 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <vector>
 #include <span>
+#include <vector>
 
 #include "base/fork.h"
 #include "modules/shared_weights/load.h"
