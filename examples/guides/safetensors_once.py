@@ -19,5 +19,5 @@ with safe_open(path, framework="np", name="guide-safetensors") as file:
 state["layer.weight"][0] = 7  # the write stays in this process
 with tenon.weights.open(name="guide-safetensors") as others:
     print(others["layer.weight"].numpy().sum())  # prints: 32.0
-    print(others.info().holders)  # prints: 1
+    print(others.info().loaded)  # prints: False
 folder.cleanup()

@@ -1,5 +1,6 @@
 #include "modules/shared_weights/place.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -135,6 +136,12 @@ Result<ForkClosed> try_hold(const Place& place) {
   Result<ForkClosed> held = open_and_lock(place, place.hold, false, &os::take_shared_lock);
   if (held.status().code() == Code::kNotFound) return ForkClosed();
   return held;
+}
+
+std::optional<SocketId> socket_at(const Place& place) noexcept {
+  struct stat found{};
+  if (::lstat(place.socket.c_str(), &found) != 0) return std::nullopt;
+  return SocketId{found.st_dev, found.st_ino};
 }
 
 Result<ForkClosed> try_first_hold(const Place& place) {

@@ -54,6 +54,13 @@ Result<ForkClosed> try_place_lock(const Place& place);
 // Takes NAME.hold shared. Not open: there is no such file, or a process has it exclusively for a
 // moment.
 Result<ForkClosed> try_hold(const Place& place);
+// Which socket lies at NAME.sock: each server makes another one. Nothing: there is none.
+struct SocketId {
+  dev_t device = 0;
+  ino_t inode = 0;
+  bool operator==(const SocketId&) const = default;
+};
+std::optional<SocketId> socket_at(const Place& place) noexcept;
 // Makes NAME.hold, and takes it shared if no process holds it. Not open: a process holds it. The
 // caller has NAME.lock.
 Result<ForkClosed> try_first_hold(const Place& place);

@@ -79,6 +79,7 @@ class Opening {
   int64_t pause_ns_ = kFirstTurnNs;
   int32_t server_pid_ = 0;
   std::optional<Progress> progress_;
+  std::optional<SocketId> socket_id_;  // of NAME.sock, before this process connected to it
 };
 
 Status Opening::still_waiting(const Status& over) const {
@@ -165,9 +166,13 @@ Result<Ref<SharedWeights>> Opening::take(const Facts& facts, os::Fd fd, Holds ho
                                          ForkClosed socket) {
   if (facts.version > kFirstVersion) {
     TENON_ASSIGN(holds.version, try_version_hold(place_, facts.version));
-    // If the server had ended before this process held the version, then a process with an older
-    // version could have become the server.
-    if (!holds.version.is_open() || os::peer_hung_up(socket.get())) return Ref<SharedWeights>();
+    if (!holds.version.is_open()) return Ref<SharedWeights>();
+    // A server that is killed loses its locks and its connections one after the other. So a process
+    // with an older version may have found before this hold that nobody held the version, and may
+    // be about to become the server. It has NAME.lock until it listens.
+    TENON_ASSIGN(const ForkClosed place_lock, try_place_lock(place_));
+    if (!place_lock.is_open() || !socket_id_ || socket_at(place_) != socket_id_)
+      return Ref<SharedWeights>();
   }
   if (file_ && file_->identity != facts.file)
     return not_tenon(Status(Code::kCorrupt, "the server lends another file than it says"));
@@ -315,6 +320,7 @@ Result<Ref<SharedWeights>> Opening::become_first(ForkClosed place_lock) {
 }
 
 Result<Ref<SharedWeights>> Opening::try_once() {
+  socket_id_ = socket_at(place_);
   Result<ForkClosed> connected = ForkClosed::make([&] {
     os::Waiter at_once(os::Wait{.timeout_ns = 0});
     return os::connect_local(os::SocketKind::kPackets, place_.socket, &at_once);
@@ -330,6 +336,7 @@ Result<Ref<SharedWeights>> Opening::try_once() {
   if (!locked.is_ok()) return locked.status();
   if (!locked.value().is_open()) return Ref<SharedWeights>();
   // Another process may have begun to listen before the lock.
+  socket_id_ = socket_at(place_);
   Result<ForkClosed> again = ForkClosed::make([&] {
     os::Waiter at_once(os::Wait{.timeout_ns = 0});
     return os::connect_local(os::SocketKind::kPackets, place_.socket, &at_once);

@@ -632,15 +632,18 @@ TEST(SharedWeightsVersions, NeverGoBackWhoeverIsKilled) {
         open_and_publish(scene, &all, i, seed);
       });
     };
+    // Stopped, it has what it said. Killed, it has nothing.
+    const auto end = [&](size_t i) {
+      stop_now(children[i]);
+      all[i].version.store(0);
+      all[i].turn.fetch_add(1);
+      kill_now(children[i]);
+    };
     for (size_t i = 0; i < children.size(); ++i) start(i);
     for (int i = 0; i < kKills; ++i) {
       usleep(static_cast<useconds_t>(random() % 6000));
       const size_t victim = random() % children.size();
-      // Stopped, it has what it said. Killed, it has nothing.
-      stop_now(children[victim]);
-      all[victim].version.store(0);
-      all[victim].turn.fetch_add(1);
-      kill_now(children[victim]);
+      end(victim);
       start(victim);
       REQUIRE(fault::g_failures == 0);
     }
@@ -651,7 +654,7 @@ TEST(SharedWeightsVersions, NeverGoBackWhoeverIsKilled) {
       REQUIRE(fault::wait_until([&] { return all[i].turn.load() > before + 1; }));
     }
     for (size_t i = 0; i < children.size(); ++i) {
-      kill_now(children[i]);
+      end(i);
       turns += all[i].turn.load();
       bad += all[i].bad.load();
     }
