@@ -14,7 +14,7 @@ namespace {
 std::string form_text(const WeightsFacts& facts) {
   const std::string version =
       facts.version.empty() ? "an unknown version" : "version " + safe_text(facts.version);
-  const std::string text = words_of(facts.form).description;
+  std::string text = words_of(facts.form).description;
   switch (facts.form) {
     case WeightsForm::kPt2Archive: return text + " of " + version;
     case WeightsForm::kFirstArchive: return text + ", whose schema has " + version;

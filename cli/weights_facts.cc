@@ -26,7 +26,7 @@ using weights::Slot;
 using weights::Weight;
 
 // In the order of WeightsForm.
-constexpr WeightsFormWords kWords[] = {
+constexpr WeightsFormWords kFormWords[] = {
     {"pt2", "exported program", "an exported program", "a PT2 archive", "record", "records",
      "records", true},
     {"pytorch-2.6", "exported program", "an exported program", "the archive of PyTorch 2.6",
@@ -382,7 +382,7 @@ const Status& WeightsFacts::wrong() const noexcept {
 }
 
 const WeightsFormWords& words_of(WeightsForm form) noexcept {
-  return kWords[static_cast<size_t>(form)];
+  return kFormWords[static_cast<size_t>(form)];
 }
 
 std::optional<WeightsForm> weights_form(const ZipReader& container) {

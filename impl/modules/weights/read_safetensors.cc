@@ -17,22 +17,23 @@ using value::TensorValueRef;
 
 namespace {
 
-Result<TensorValueRef> safetensor_of(SafetensorsEntry&& entry, size_t record, PartStorages* part) {
-  std::optional<tensor::ScalarType> type = entry.type;
+// Takes the sizes of the entry.
+Result<TensorValueRef> safetensor_of(SafetensorsEntry* entry, size_t record, PartStorages* part) {
+  std::optional<tensor::ScalarType> type = entry->type;
   value::StridedSpec spec;
-  spec.sizes = std::move(entry.sizes);
-  if (entry.dtype == "F4" && !spec.sizes.empty() && spec.sizes.back() % 2 == 0) {
+  spec.sizes = std::move(entry->sizes);
+  if (entry->dtype == "F4" && !spec.sizes.empty() && spec.sizes.back() % 2 == 0) {
     // The file counts single numbers. For PyTorch two numbers that share a byte are one element.
     type = tensor::ScalarType::kFloat4E2m1fnX2;
     spec.sizes.back() /= 2;
   }
   if (!type) {
     return Status(Code::kUnsupported, format("its dtype is %s, and a tensor has no such elements",
-                                             entry.dtype.c_str()));
+                                             entry->dtype.c_str()));
   }
   TENON_ASSIGN(spec.strides, tensor::contiguous_strides(spec.sizes));
   TENON_ASSIGN(Ref<storage::Storage> bytes, part->bytes_of(record, *type, "cpu"));
-  const uint64_t numel = entry.nbytes / tensor::scalar_type_info(*type).nbytes;
+  const uint64_t numel = entry->nbytes / tensor::scalar_type_info(*type).nbytes;
   TENON_ASSIGN(spec.storage, StorageValue::create(*type, numel, std::move(bytes)));
   return TensorValue::create(spec);
 }
@@ -54,7 +55,7 @@ Status read_safetensors(const module::ImportOptions& options, Contents* contents
   contents->slots.reserve(header.entries.size());
   for (size_t i = 0; i < header.entries.size(); ++i) {
     SafetensorsEntry& entry = header.entries[i];
-    Result<TensorValueRef> tensor = safetensor_of(std::move(entry), i, &part);
+    Result<TensorValueRef> tensor = safetensor_of(&entry, i, &part);
     Weight weight;
     weight.name = std::move(entry.name);
     if (entry.nbytes != 0) weight.slot = part.slot_of(i);

@@ -66,6 +66,7 @@ Result<SavedStorages> storages_of(std::span<const SavedTensor> tensors) {
   SavedStorages storages;
   storages.of.resize(tensors.size());
   std::vector<std::pair<ElementRange, size_t>> ranges;
+  ranges.reserve(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) ranges.emplace_back(range_of(*tensors[i].tensor), i);
   std::ranges::sort(ranges);
   size_t first = 0;  // the tensor that began the last storage

@@ -411,8 +411,12 @@ static void publishes(void) {
 
   next = NULL;
   OK(tenon_shared_weights_tensor(old, "weight", &values[0], ERR));
-  OK(tenon_publish_shared_weights_values(names, values, 1, "net", &options, &wait, &next, ERR));
-  CHECK(info_of(next).version == 3 && info_of(next).count == 1);
+  /* A build without JSON does not write the form. */
+  if (tenon_publish_shared_weights_values(names, values, 1, "net", &options, &wait, &next, NULL) ==
+      TENON_UNSUPPORTED)
+    CHECK(next == NULL);
+  else
+    CHECK(next != NULL && info_of(next).version == 3 && info_of(next).count == 1);
 
   INVALID_KEEPING(none, tenon_publish_shared_weights(NULL, "net", &options, NULL, &none, ERR));
   INVALID(tenon_publish_shared_weights(golden(), "net", &options, NULL, NULL, ERR));
