@@ -90,13 +90,6 @@ void leave_at_exit() noexcept {
   for (const std::shared_ptr<Member>& each : members) each->leave();
 }
 
-Result<ForkClosed> connect_at_once(const Place& place) {
-  return ForkClosed::make([&] {
-    os::Waiter at_once(os::Wait{.timeout_ns = 0});
-    return os::connect_local(os::SocketKind::kPackets, place.socket, &at_once);
-  });
-}
-
 bool send_packet(int socket, const std::vector<std::byte>& packet, std::span<const int> fds,
                  int* error) noexcept {
   const os::Transfer sent = os::send_message(socket, packet, {}, fds);
@@ -429,8 +422,7 @@ bool Member::elect() {
   }
   Result<ForkClosed> connected = connect_at_once(place_);
   if (!connected.is_ok()) {
-    const Code code = connected.status().code();
-    if (code != Code::kNotFound && code != Code::kPeerGone) return false;
+    if (!is_nobody_there(connected.status())) return false;
     return !is_newer_held(place_, facts_.version) && listen().is_ok();
   }
   ForkClosed socket = std::move(connected).value();

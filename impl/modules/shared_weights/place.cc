@@ -15,6 +15,7 @@
 #include "os/local_socket.h"
 #include "os/lock_file.h"
 #include "os/named_file.h"
+#include "os/wait.h"
 #include "tensor/name.h"
 
 namespace tenon::shared_weights {
@@ -142,6 +143,17 @@ std::optional<SocketId> socket_at(const Place& place) noexcept {
   struct stat found{};
   if (::lstat(place.socket.c_str(), &found) != 0) return std::nullopt;
   return SocketId{found.st_dev, found.st_ino};
+}
+
+Result<ForkClosed> connect_at_once(const Place& place) {
+  return ForkClosed::make([&] {
+    os::Waiter at_once(os::Wait{.timeout_ns = 0});
+    return os::connect_local(os::SocketKind::kPackets, place.socket, &at_once);
+  });
+}
+
+bool is_nobody_there(const Status& connected) noexcept {
+  return connected.code() == Code::kNotFound || connected.code() == Code::kPeerGone;
 }
 
 Result<ForkClosed> try_first_hold(const Place& place) {

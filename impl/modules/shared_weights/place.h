@@ -61,6 +61,10 @@ struct SocketId {
   bool operator==(const SocketId&) const = default;
 };
 std::optional<SocketId> socket_at(const Place& place) noexcept;
+// Connects to NAME.sock without waiting. WOULD_BLOCK: the listener's queue is full.
+Result<ForkClosed> connect_at_once(const Place& place);
+// Whether such a connect failed because no process listens at NAME.sock.
+bool is_nobody_there(const Status& connected) noexcept;
 // Makes NAME.hold, and takes it shared if no process holds it. Not open: a process holds it. The
 // caller has NAME.lock.
 Result<ForkClosed> try_first_hold(const Place& place);

@@ -57,17 +57,6 @@ class Publishing {
   int hang_ups_ = 0;      // how often it did
 };
 
-Result<ForkClosed> connect_now(const Place& place) {
-  return ForkClosed::make([&] {
-    os::Waiter at_once(os::Wait{.timeout_ns = 0});
-    return os::connect_local(os::SocketKind::kPackets, place.socket, &at_once);
-  });
-}
-
-bool is_absent(const Status& connected) noexcept {
-  return connected.code() == Code::kNotFound || connected.code() == Code::kPeerGone;
-}
-
 Status Publishing::pause() {
   if (os::has_no_thread()) TENON_TRY(os::poll_service());
   const int64_t pause_ns = pause_ns_;
@@ -100,8 +89,8 @@ Result<ForkClosed> Publishing::take_turn() {
 }
 
 Result<ForkClosed> Publishing::tell_server() {
-  Result<ForkClosed> connected = connect_now(place_);
-  if (is_absent(connected.status())) return ForkClosed();
+  Result<ForkClosed> connected = connect_at_once(place_);
+  if (is_nobody_there(connected.status())) return ForkClosed();
   if (!connected.is_ok()) return connected;
   const int socket = connected.value().get();
   TENON_ASSIGN(const os::Peer server, os::peer_of(socket));
@@ -168,8 +157,9 @@ Result<Ref<SharedWeights>> Publishing::try_switch(const Loaded& loaded, Facts fa
   if (!locked.is_ok()) return locked.status();
   if (!locked.value().is_open()) return Ref<SharedWeights>();
   // With the lock, the server is the one that was told.
-  const bool is_other = server.value().is_open() ? os::peer_hung_up(server.value().get())
-                                                 : !is_absent(connect_now(place_).status());
+  const bool is_other = server.value().is_open()
+                            ? os::peer_hung_up(server.value().get())
+                            : !is_nobody_there(connect_at_once(place_).status());
   if (is_other) return Ref<SharedWeights>();
   Holds holds;
   TENON_ASSIGN(holds.name, try_first_hold(place_));

@@ -321,14 +321,11 @@ Result<Ref<SharedWeights>> Opening::become_first(ForkClosed place_lock) {
 
 Result<Ref<SharedWeights>> Opening::try_once() {
   socket_id_ = socket_at(place_);
-  Result<ForkClosed> connected = ForkClosed::make([&] {
-    os::Waiter at_once(os::Wait{.timeout_ns = 0});
-    return os::connect_local(os::SocketKind::kPackets, place_.socket, &at_once);
-  });
+  Result<ForkClosed> connected = connect_at_once(place_);
   if (connected.is_ok()) return attach(std::move(connected).value());
   const Status& why = connected.status();
   if (why.code() == Code::kWouldBlock) return Ref<SharedWeights>();  // the queue is full
-  if (why.code() != Code::kNotFound && why.code() != Code::kPeerGone) return why;
+  if (!is_nobody_there(why)) return why;
   TENON_TRY(make_directory(place_));
   Result<ForkClosed> locked = try_place_lock(place_);
   // The last process that left the directory removed it.
@@ -337,16 +334,12 @@ Result<Ref<SharedWeights>> Opening::try_once() {
   if (!locked.value().is_open()) return Ref<SharedWeights>();
   // Another process may have begun to listen before the lock.
   socket_id_ = socket_at(place_);
-  Result<ForkClosed> again = ForkClosed::make([&] {
-    os::Waiter at_once(os::Wait{.timeout_ns = 0});
-    return os::connect_local(os::SocketKind::kPackets, place_.socket, &at_once);
-  });
+  Result<ForkClosed> again = connect_at_once(place_);
   if (again.is_ok()) {
     locked.value().reset();
     return attach(std::move(again).value());
   }
-  if (again.status().code() != Code::kNotFound && again.status().code() != Code::kPeerGone)
-    return Ref<SharedWeights>();
+  if (!is_nobody_there(again.status())) return Ref<SharedWeights>();
   return become_first(std::move(locked).value());
 }
 
