@@ -39,11 +39,6 @@ bool is_two_numbers(const TensorValue& tensor) {
 
 std::string json_text(std::string_view text) { return nlohmann::json(text).dump(-1, ' ', false); }
 
-Status name_error(Code code, std::string_view name, const std::string& why) {
-  return Status(code, format("the tensor \"%.200s\" %s", std::string(name).c_str(), why.c_str()))
-      .with("name", std::string(name));
-}
-
 // A reader of the file could not share memory again.
 Status check_not_shared(std::span<const SavedTensor> tensors) {
   std::vector<std::pair<ElementRange, const SavedTensor*>> ranges;
@@ -55,11 +50,12 @@ Status check_not_shared(std::span<const SavedTensor> tensors) {
     const auto& [before, first] = ranges[i - 1];
     const auto& [range, second] = ranges[i];
     if (range.begin >= before.end) continue;
-    return name_error(Code::kInvalidArgument, first->name,
-                      format("shares memory with \"%.200s\", which a safetensors file cannot say: "
-                             "save only one of them, write each of them whole (the flag "
-                             "DUPLICATE_SHARED), or save a file of torch.save",
-                             std::string(second->name).c_str()))
+    return saved_tensor_error(
+               Code::kInvalidArgument, first->name,
+               format("shares memory with \"%.200s\", which a safetensors file cannot say: "
+                      "save only one of them, write each of them whole (the flag "
+                      "DUPLICATE_SHARED), or save a file of torch.save",
+                      std::string(second->name).c_str()))
         .with("other", std::string(second->name));
   }
   return Status::ok();
@@ -111,14 +107,15 @@ std::string header_of(std::span<const Entry> entries,
 
 Status check_safetensors(const SavedTensor& tensor) {
   if (tensor.name == "__metadata__")
-    return name_error(Code::kInvalidArgument, tensor.name,
-                      "has the name of the metadata in a safetensors file: give it another name");
+    return saved_tensor_error(
+        Code::kInvalidArgument, tensor.name,
+        "has the name of the metadata in a safetensors file: give it another name");
   const value::TensorValue& elements = *tensor.tensor;
   if (safetensors_dtype_of(elements.type()) == nullptr ||
       (is_two_numbers(elements) && elements.sizes().empty())) {
-    return name_error(Code::kUnsupported, tensor.name,
-                      format("is of the type %s, which a safetensors file does not have",
-                             tensor::scalar_type_info(elements.type()).dtype_name));
+    return saved_tensor_error(Code::kUnsupported, tensor.name,
+                              format("is of the type %s, which a safetensors file does not have",
+                                     tensor::scalar_type_info(elements.type()).dtype_name));
   }
   return Status::ok();
 }

@@ -22,11 +22,15 @@ constexpr uint64_t kSavedPieceNbytes = uint64_t{1} << 20;
 
 }  // namespace
 
+Status saved_tensor_error(Code code, std::string_view name, const std::string& why) {
+  const std::string text(name);
+  return Status(code, format("the tensor \"%.200s\" %s", text.c_str(), why.c_str()))
+      .with("name", text);
+}
+
 Status check_savable(std::string_view name, const TensorValue& tensor) {
   const auto refuse = [&](const std::string& why) {
-    return Status(Code::kUnsupported,
-                  format("the tensor \"%.200s\" %s", std::string(name).c_str(), why.c_str()))
-        .with("name", std::string(name));
+    return saved_tensor_error(Code::kUnsupported, name, why);
   };
   if (tensor.layout() != TensorLayout::kStrided || tensor.quantizer())
     return refuse("is sparse or quantised, and a file of weights has plain elements only");

@@ -7,12 +7,17 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/status.h"
 #include "modules/value/tensor_value.h"
 
 namespace tenon::weights {
+
+// The error of a tensor that cannot be saved. `why` follows its name, which is the detail "name"
+// too.
+Status saved_tensor_error(Code code, std::string_view name, const std::string& why);
 
 // UNSUPPORTED, with the detail "name": the tensor has no plain elements in the memory of the CPU,
 // or none at all.

@@ -55,12 +55,6 @@ struct SavedStorages {
   std::vector<size_t> of;
 };
 
-Status cannot_be_saved(Code code, const SavedTensor& tensor, const std::string& why) {
-  const std::string name(tensor.name);
-  return Status(code, format("the tensor \"%.200s\" %s", name.c_str(), why.c_str()))
-      .with("name", name);
-}
-
 // Tensors whose memory overlaps get one storage.
 Result<SavedStorages> storages_of(std::span<const SavedTensor> tensors) {
   SavedStorages storages;
@@ -80,8 +74,8 @@ Result<SavedStorages> storages_of(std::span<const SavedTensor> tensors) {
     SavedStorage& storage = storages.all.back();
     const uint64_t size = tensor::scalar_type_info(storage.type).nbytes;
     if (tensor.type() != storage.type || (range.begin - storage.range.begin) % size != 0) {
-      return cannot_be_saved(
-                 Code::kInvalidArgument, tensors[i],
+      return saved_tensor_error(
+                 Code::kInvalidArgument, tensors[i].name,
                  format("shares memory with \"%.200s\", which has other elements, and a storage of "
                         "PyTorch has one type: save a copy of one of them",
                         std::string(tensors[first].name).c_str()))
@@ -151,9 +145,9 @@ std::vector<std::byte> pickle_of(std::span<const SavedTensor> tensors,
 
 Status check_torch_save(const SavedTensor& tensor) {
   if (is_known(tensor.tensor->type())) return Status::ok();
-  return cannot_be_saved(Code::kUnsupported, tensor,
-                         format("is of the type %s, which torch.load does not read",
-                                tensor::scalar_type_info(tensor.tensor->type()).dtype_name));
+  return saved_tensor_error(Code::kUnsupported, tensor.name,
+                            format("is of the type %s, which torch.load does not read",
+                                   tensor::scalar_type_info(tensor.tensor->type()).dtype_name));
 }
 
 Status write_torch_save(const std::string& path, std::span<const SavedTensor> tensors,
