@@ -12,6 +12,7 @@
 #include "handles.h"
 #include "module_lists.h"
 #include "modules/shared_weights/publish.h"
+#include "named_tensors.h"
 #include "text.h"
 #include "wait.h"
 
@@ -22,7 +23,6 @@ using tenon::shared_weights::OpenOptions;
 using tenon::shared_weights::SharedWeights;
 using tenon::value::TensorValueRef;
 using tenon::value::Value;
-using tenon::value::ValueKind;
 using tenon::weights::Weight;
 
 namespace {
@@ -95,15 +95,8 @@ tenon_status tenon_publish_shared_weights_values(const char* const* names,
                                                  tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    TENON_TRY(check_argument(count == 0 || (names != nullptr && values != nullptr),
-                             "names or values is NULL"));
-    std::vector<tenon::weights::SavedTensor> given;
-    for (size_t i = 0; i < count; ++i) {
-      TENON_ASSIGN(const std::string_view key, read_text(names[i], "a name of a weight"));
-      TENON_TRY(check_argument(values[i] != nullptr && object(values[i])->is(ValueKind::kTensor),
-                               "a value is no tensor"));
-      given.push_back({key, object(values[i])->as_tensor()});
-    }
+    TENON_ASSIGN(const std::vector<tenon::weights::SavedTensor> given,
+                 read_named_tensors(names, values, count));
     TENON_ASSIGN(const std::string_view text, read_text(name, "name"));
     TENON_ASSIGN(const OpenOptions how, read_open_options(options));
     TENON_ASSIGN(const tenon::os::Wait patience, read_wait(wait));

@@ -13,6 +13,7 @@
 #include "module_lists.h"
 #include "modules/weights/save_weights.h"
 #include "modules/weights/weights.h"
+#include "named_tensors.h"
 #include "text.h"
 
 using namespace tenon::capi;
@@ -176,18 +177,9 @@ tenon_status tenon_save_weights(const char* path, const char* const* names,
                                 tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(path != nullptr, "path is NULL"));
-    TENON_TRY(check_argument(count == 0 || names != nullptr, "names is NULL"));
-    TENON_TRY(check_argument(count == 0 || tensors != nullptr, "tensors is NULL"));
     SaveOptions given;
     TENON_TRY(read_save_options(options, &given));
-    std::vector<SavedTensor> all;
-    all.reserve(count);
-    for (size_t i = 0; i < count; ++i) {
-      TENON_ASSIGN(const std::string_view name, read_text(names[i], "a name"));
-      TENON_TRY(check_argument(tensors[i] != nullptr && object(tensors[i])->is(ValueKind::kTensor),
-                               "a tensor is NULL or no value of a tensor"));
-      all.push_back({name, object(tensors[i])->as_tensor()});
-    }
+    TENON_ASSIGN(const std::vector<SavedTensor> all, read_named_tensors(names, tensors, count));
     return tenon::weights::save_weights(path, all, given);
   });
 }
