@@ -15,6 +15,28 @@ constexpr size_t kHeadNbytes = 16;
 // The flag of `weights` of a version after the first. A Tenon that knows one version only refuses
 // it, because such a process could later serve its version in place of a newer one.
 constexpr uint32_t kIsLaterVersion = 1;
+// The flags of `weights` and `status` that say what the memory is: one flag for each kind but
+// kFrozen.
+constexpr uint32_t kMemoryFlags = 0xe;
+
+uint32_t memory_flag(MemoryKind kind) noexcept {
+  return kind == MemoryKind::kFrozen ? 0 : uint32_t{1} << static_cast<uint32_t>(kind);
+}
+
+// Nothing for two flags at once.
+std::optional<MemoryKind> memory_kind(uint32_t flags) noexcept {
+  for (uint32_t kind = 0; kind < kMemoryKinds; ++kind) {
+    if ((flags & kMemoryFlags) == memory_flag(static_cast<MemoryKind>(kind)))
+      return static_cast<MemoryKind>(kind);
+  }
+  return std::nullopt;
+}
+
+// The flags that a packet of this kind may have.
+uint32_t known_flags(PacketKind kind) noexcept {
+  if (kind == PacketKind::kWeights) return kIsLaterVersion | kMemoryFlags;
+  return kind == PacketKind::kStatus ? kMemoryFlags : 0;
+}
 
 template <std::integral Number>
 void put(std::vector<std::byte>* out, Number number) {
@@ -170,7 +192,8 @@ std::vector<std::byte> encode_packet(const Newest& newest) {
 
 std::vector<std::byte> encode_packet(PacketKind kind, const Facts& facts) {
   const bool is_later = kind == PacketKind::kWeights && facts.version > kFirstVersion;
-  std::vector<std::byte> out = begin_packet(kind, is_later ? kIsLaterVersion : 0);
+  std::vector<std::byte> out =
+      begin_packet(kind, (is_later ? kIsLaterVersion : 0) | memory_flag(facts.memory));
   put_file(&out, facts.file);
   put(&out, facts.segment_nbytes);
   put(&out, facts.file_offset);
@@ -206,7 +229,7 @@ Result<Packet> decode_packet(std::span<const std::byte> bytes) {
   if (head.take<uint32_t>() != bytes.size()) return wrong("size");
   const auto flags = head.take<uint32_t>();
   const bool has_memory = static_cast<PacketKind>(kind) == PacketKind::kWeights;
-  if ((flags & ~(has_memory ? kIsLaterVersion : 0)) != 0) {
+  if ((flags & ~known_flags(static_cast<PacketKind>(kind))) != 0) {
     return Status(Code::kIncompatible,
                   format("a packet of shared weights has flags 0x%x, which this library does not "
                          "know: use one version of Tenon in all processes that share weights",
@@ -228,8 +251,11 @@ Result<Packet> decode_packet(std::span<const std::byte> bytes) {
     case PacketKind::kWeights:
     case PacketKind::kStatus: {
       TENON_ASSIGN(packet.facts, take_facts(&body, has_memory));
-      if (has_memory && (packet.facts.version > kFirstVersion) != (flags == kIsLaterVersion))
+      if (has_memory && (packet.facts.version > kFirstVersion) != ((flags & kIsLaterVersion) != 0))
         return wrong("version");
+      const std::optional<MemoryKind> memory = memory_kind(flags);
+      if (!memory) return wrong("flags");
+      packet.facts.memory = *memory;
       break;
     }
     case PacketKind::kRefused: {

@@ -48,12 +48,23 @@ struct Progress {
   uint64_t total = 0;
 };
 
-// The weights. The packet of kind kWeights brings one fd, and the packet of kind kStatus none.
+// What the memory of the weights is. A process that reads a kind that it does not know refuses it.
+enum class MemoryKind : uint32_t {
+  kFrozen = 0,        // a memfd that nobody can write any more
+  kLenderWrites = 1,  // a memfd that only its publisher can write; it does when nobody has a hold
+  kFile = 2,          // the file itself, mapped
+  kDevice = 3,        // memory of a device, and a memfd that has the file's header
+};
+inline constexpr uint32_t kMemoryKinds = 4;
+
+// The weights. The packet of kind kWeights brings one fd, or two for the memory of a device. The
+// packet of kind kStatus brings none.
 struct Facts {
   FileIdentity file;
   uint64_t segment_nbytes = 0;  // 0 in a status while the server is still loading
   uint64_t file_offset = 0;     // where byte 0 of the file lies in the segment
   uint64_t version = kFirstVersion;
+  MemoryKind memory = MemoryKind::kFrozen;
   int32_t loader_pid = 0;
   uint32_t holders = 0;  // the server and the processes that watch it
   std::string label;     // the file's name without its directories, for messages

@@ -176,6 +176,8 @@ Result<Ref<SharedWeights>> Opening::take(const Facts& facts, os::Fd fd, Holds ho
   }
   if (file_ && file_->identity != facts.file)
     return not_tenon(Status(Code::kCorrupt, "the server lends another file than it says"));
+  if (facts.memory != MemoryKind::kFrozen)
+    return not_tenon(Status(Code::kIncompatible, "this library cannot open memory of that kind"));
   share::OpenOptions how;
   how.access = memory::Access::kReadOnly;
   fd.mark_foreign();

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -146,6 +147,25 @@ TEST(SharedWeightsPackets, OfALaterFormatAreIncompatible) {
   Bytes flagged = golden_packet("progress");
   flagged[12] = std::byte{1};
   expect_refused(flagged, Code::kIncompatible, "flags");
+}
+
+TEST(SharedWeightsPackets, SayWhatTheMemoryIsByAFlag) {
+  const std::array kinds{std::pair{MemoryKind::kFrozen, 0}, std::pair{MemoryKind::kLenderWrites, 2},
+                         std::pair{MemoryKind::kFile, 4}, std::pair{MemoryKind::kDevice, 8}};
+  for (const PacketKind packet : {PacketKind::kWeights, PacketKind::kStatus}) {
+    for (const auto& [memory, flag] : kinds) {
+      Facts facts = some_facts();
+      facts.memory = memory;
+      const Bytes bytes = encode_packet(packet, facts);
+      EXPECT_EQ(std::to_integer<int>(bytes[12]), flag);
+      Result<Packet> decoded = decode_packet(bytes);
+      ASSERT_TRUE(decoded.is_ok());
+      EXPECT_EQ(decoded.value().facts.memory, memory);
+    }
+  }
+  Bytes two = encode_packet(PacketKind::kWeights, some_facts());
+  two[12] = std::byte{6};
+  expect_refused(two, Code::kCorrupt, "flags");
 }
 
 TEST(SharedWeightsPackets, WhoseFileLeavesTheSegmentAreRefused) {
