@@ -15,7 +15,7 @@ set(TENON_QUICK_FOLDERS script compile)
 # The names, without .cc, of sources that run for each storage, tensor, block or message, or for
 # each tensor of a module that is opened.
 set(TENON_QUICK_base keyed_hash)
-set(TENON_QUICK_os map_budget mapping poller sender socket wait)
+set(TENON_QUICK_os map_budget mapping poller sender socket wait wait_limits)
 set(TENON_QUICK_memory
   arena claims_page depot fixed_size_pool free_space holding ledger lent_block lent_index
   unread_guard user_arena)
@@ -26,7 +26,7 @@ set(TENON_QUICK_tensor
 set(TENON_QUICK_channel
   borrowing connection_recv connection_send deposit fetch fetch_pieces frames known_lender
   lease_block lender_link lending segment_numbers)
-set(TENON_QUICK_queue page queue_recv queue_send ready_fd short_form sleep)
+set(TENON_QUICK_queue page queue_recv queue_send ready_fd short_form)
 set(TENON_QUICK_object one_tensor)
 set(TENON_QUICK_value check storage_value tensor_value value walk)
 set(TENON_QUICK_pickle machine machine_scalars nodes opcodes)

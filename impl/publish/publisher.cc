@@ -73,8 +73,7 @@ void Publisher::End::operator()(Publisher* publisher) const noexcept {
     // A lock that cannot be taken belonged to a thread of the parent, and its data may be torn.
     if (!publisher->mutex_.try_lock()) return;
     publisher->mutex_.unlock();
-    if (!publisher->turn_.try_lock()) return;
-    publisher->turn_.unlock();
+    if (publisher->turn_.is_held()) return;
   } else if (publisher->seat_) {
     leave_seat(publisher->seat_.get());
     // Notifies the subscribers, even if a child has copies of the sockets by now.
@@ -291,13 +290,10 @@ Status Publisher::wait_for(Reader* reader, os::Waiter* waiter, std::unique_lock<
 Status Publisher::publish(const Message& message, const os::Wait& wait) {
   TENON_TRY(check_process());
   Discarded discarded;
-  std::unique_lock<std::mutex> turn(turn_, std::defer_lock);
-  if (wait.timeout_ns != 0) {
-    turn.lock();
-  } else if (!turn.try_lock()) {
-    return Status(Code::kWouldBlock, "another thread is publishing");
-  }
   os::Waiter waiter(wait);
+  const Result<os::WaitLock::Held> turn =
+      turn_.lock_within(os::WaitLimits(wait), "another thread to publish its message");
+  if (!turn.is_ok()) return turn.status();
   TENON_TRY(waiter.check_cancel());
   std::shared_ptr<const Message> latest = options_.keep_latest ? copy_message(message) : nullptr;
   std::unique_lock<std::mutex> lock(mutex_);

@@ -22,6 +22,7 @@
 #include "os/fd.h"
 #include "os/spin.h"
 #include "os/wait.h"
+#include "os/wait_lock.h"
 #include "publish/door.h"
 #include "tensor/message.h"
 
@@ -92,13 +93,12 @@ class Publisher {
   // this socket. RESOURCE_EXHAUSTED with limit "subscribers", and the errors of
   // Connection::create() and of making a ring.
   Status add(os::Fd* socket, UnsharedSocket unshared = {});
-  // Publishes a message. After an error no subscriber gets it. The wait does not bound the time
-  // until another thread's publish() is over, except that the timeout 0 gives WOULD_BLOCK. Errors:
-  // those of the wait, with the slow subscriber as detail "pid". RESOURCE_EXHAUSTED with limit
-  // "capacity" and "pid": policy kError. PEER_GONE with "pid": a subscriber has died or broke the
-  // protocol. It is removed, and the call reports it once, if `report_deaths`. A subscriber that
-  // left in order or never read anything is removed without a report. UNSUPPORTED: memory of a
-  // device. Also the errors of lending.
+  // Publishes a message. After an error no subscriber gets it. The wait also bounds the time until
+  // another thread's publish() is over. Errors: those of the wait, with the slow subscriber as
+  // detail "pid". RESOURCE_EXHAUSTED with limit "capacity" and "pid": policy kError. PEER_GONE with
+  // "pid": a subscriber has died or broke the protocol. It is removed, and the call reports it
+  // once, if `report_deaths`. A subscriber that left in order or never read anything is removed
+  // without a report. UNSUPPORTED: memory of a device. Also the errors of lending.
   Status publish(const tensor::Message& message, const os::Wait& wait);
 
   // Removes the subscribers of this process. They take what waits for them, and are then told that
@@ -130,7 +130,7 @@ class Publisher {
   const PublisherOptions options_;
   const uint64_t generation_ = fork_generation();
   std::shared_ptr<Seat> seat_;
-  std::mutex turn_;
+  os::WaitLock turn_;
   os::Spin spin_;  // guarded by turn_
   std::mutex mutex_;
   std::vector<std::shared_ptr<Reader>> readers_;

@@ -292,12 +292,14 @@ Result<int> Queue::send_fd() {
 void Queue::pause_fds() noexcept {
   try {
     if (!check_member().is_ok()) return;
-    const WaitLimits at_once(os::Wait{.timeout_ns = 0});
-    if (const auto lock = recv_lock_.lock_within(at_once); lock.is_ok()) {
+    const os::WaitLimits at_once(os::Wait{.timeout_ns = 0});
+    if (const auto lock = recv_lock_.lock_within(at_once, "another thread to leave the queue");
+        lock.is_ok()) {
       if (recv_ready_.disarm()) pass_wake_on();
       recv_ready_.settle();
     }
-    if (const auto lock = send_lock_.lock_within(at_once); lock.is_ok()) {
+    if (const auto lock = send_lock_.lock_within(at_once, "another thread to leave the queue");
+        lock.is_ok()) {
       (void)send_ready_.disarm();
       send_ready_.settle();
     }

@@ -33,7 +33,8 @@
 #include "memory/board.h"
 #include "os/spin.h"
 #include "os/wait.h"
-#include "queue/lock.h"
+#include "os/wait_limits.h"
+#include "os/wait_lock.h"
 #include "queue/page.h"
 #include "queue/process_watch.h"
 #include "queue/ready_fd.h"
@@ -307,7 +308,7 @@ class Queue final : public ProcessWatcher {
   Result<Ready> deposit_again(const tensor::Message& message, bool may_be_short);
   bool let_go_of_acknowledged() noexcept;
 
-  Status send_within(const tensor::Message& message, const WaitLimits& limits, bool is_first);
+  Status send_within(const tensor::Message& message, const os::WaitLimits& limits, bool is_first);
   Result<bool> has_room(uint64_t position) const;
   Status publish(const tensor::Message& message);
   Result<bool> publish_short(const tensor::Message& message);
@@ -333,14 +334,15 @@ class Queue final : public ProcessWatcher {
   bool sees_message() const noexcept;
   bool has_message(uint32_t index) noexcept;
   void pass_wake_on() noexcept;
-  Result<std::unique_ptr<tensor::Message>> recv_within(const WaitLimits& limits, bool* has_slept);
+  Result<std::unique_ptr<tensor::Message>> recv_within(const os::WaitLimits& limits,
+                                                       bool* has_slept);
   size_t recv_more(std::span<std::unique_ptr<tensor::Message>> out) noexcept;
   Result<std::unique_ptr<tensor::Message>> open(uint32_t index);
   Result<std::unique_ptr<tensor::Message>> open_short(uint32_t index);
   Result<std::unique_ptr<tensor::Message>> open_user_bytes(uint32_t index);
   Status give_up(uint32_t index, const Status& why);
-  std::optional<Result<std::unique_ptr<tensor::Message>>> retry_stalled(const WaitLimits& limits,
-                                                                        uint32_t* stalled);
+  std::optional<Result<std::unique_ptr<tensor::Message>>> retry_stalled(
+      const os::WaitLimits& limits, uint32_t* stalled);
   void forget_stalled(uint32_t index) noexcept;
   Status name_stalled(const Status& over, uint32_t index) const;
 
@@ -367,7 +369,7 @@ class Queue final : public ProcessWatcher {
   memory::board::QueueFigures unseen_figures_{};
   memory::board::QueueFigures* figures_ = &unseen_figures_;
 
-  WaitLock send_lock_;
+  os::WaitLock send_lock_;
   uint64_t next_ = 0;         // the position of the next message of this lane
   size_t last_nbytes_ = 0;    // of the slot of the last message
   bool has_lane_ = false;     // this member is in Header::lanes
@@ -385,7 +387,7 @@ class Queue final : public ProcessWatcher {
   std::array<std::atomic<uint32_t>, page::kMostMembers> rung_{};
   std::atomic<uint32_t> last_rung_{0};
 
-  WaitLock recv_lock_;
+  os::WaitLock recv_lock_;
   std::vector<Lane> lanes_;
   uint32_t n_stalled_ = 0;  // lanes with a `stalled` message
   // The lane from which the next try of the lanes with a `stalled` message begins.

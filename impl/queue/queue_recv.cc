@@ -449,7 +449,7 @@ Result<std::unique_ptr<Message>> Queue::open(uint32_t index) {
 
 // Tries to fetch the messages of stalled lanes again. A value is the result of recv(). No value: no
 // sender answered, and `stalled` is a lane that still waits, or UINT32_MAX.
-std::optional<Result<std::unique_ptr<Message>>> Queue::retry_stalled(const WaitLimits& limits,
+std::optional<Result<std::unique_ptr<Message>>> Queue::retry_stalled(const os::WaitLimits& limits,
                                                                      uint32_t* stalled) {
   *stalled = UINT32_MAX;
   if (n_stalled_ == 0) return std::nullopt;
@@ -486,8 +486,9 @@ Result<std::unique_ptr<Message>> Queue::recv(const os::Wait& wait) {
 Result<size_t> Queue::recv_many(std::span<std::unique_ptr<Message>> out, const os::Wait& wait) {
   TENON_TRY(check_member());
   if (out.empty()) return size_t{0};
-  const WaitLimits limits(wait);
-  const Result<WaitLock::Held> lock = recv_lock_.lock_within(limits);
+  const os::WaitLimits limits(wait);
+  const Result<os::WaitLock::Held> lock =
+      recv_lock_.lock_within(limits, "another thread to leave the queue");
   if (!lock.is_ok()) {
     recv_ready_.note_busy();
     return lock.status();
@@ -531,7 +532,7 @@ size_t Queue::recv_more(std::span<std::unique_ptr<Message>> out) noexcept {
 
 // Receives one message with the lock held. `has_slept` says whether a sender may have woken this
 // thread. Then the caller must pass the wake on (pass_wake_on()).
-Result<std::unique_ptr<Message>> Queue::recv_within(const WaitLimits& limits, bool* has_slept) {
+Result<std::unique_ptr<Message>> Queue::recv_within(const os::WaitLimits& limits, bool* has_slept) {
   for (;;) {
     look_at_members();
     TENON_TRY(check_member());

@@ -106,8 +106,9 @@ Status Queue::send(const tensor::Message& message, const os::Wait& wait) {
 Result<size_t> Queue::send_many(std::span<const tensor::Message* const> messages,
                                 const os::Wait& wait) {
   TENON_TRY(check_member());
-  const WaitLimits limits(wait);
-  const Result<WaitLock::Held> lock = send_lock_.lock_within(limits);
+  const os::WaitLimits limits(wait);
+  const Result<os::WaitLock::Held> lock =
+      send_lock_.lock_within(limits, "another thread to leave the queue");
   if (!lock.is_ok()) {
     send_ready_.note_busy();
     return lock.status();
@@ -129,7 +130,8 @@ Result<size_t> Queue::send_many(std::span<const tensor::Message* const> messages
 // Sends one message with the lock held. Only the first message of a call reports a death. At a
 // later message the error ends the call, which then returns how many messages it sent. The death
 // stays in `deaths_`, and the next call reports it.
-Status Queue::send_within(const tensor::Message& message, const WaitLimits& limits, bool is_first) {
+Status Queue::send_within(const tensor::Message& message, const os::WaitLimits& limits,
+                          bool is_first) {
   FullMark full(&figures_->full_since_ns);
   for (;;) {
     look_at_members();

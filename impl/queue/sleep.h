@@ -3,7 +3,6 @@
 // no wake is lost.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -11,34 +10,10 @@
 #include "os/clock.h"
 #include "os/futex.h"
 #include "os/spin.h"
-#include "os/wait.h"
+#include "os/wait_limits.h"
 #include "queue/page.h"
 
 namespace tenon::queue {
-
-// The limits of one wait. The deadline is fixed when the object is made.
-class WaitLimits {
- public:
-  explicit WaitLimits(const os::Wait& wait) noexcept
-      : wait_(wait), deadline_ns_(wait.timeout_ns < 0 ? -1 : deadline_of(wait.timeout_ns)) {}
-  // WOULD_BLOCK (always with timeout 0), TIMEOUT or CANCELLED if the wait is over. The message of
-  // the error names what was awaited.
-  Status check(const char* awaited) const;
-  // How long a thread may sleep before it calls check() again, at most `most_ns`. A number below 0,
-  // as argument or result, is a sleep without end.
-  int64_t slice_ns(int64_t most_ns) const noexcept;
-  bool is_interruptible() const noexcept { return wait_.interruptible; }
-
- private:
-  static int64_t deadline_of(int64_t timeout_ns) noexcept {
-    const int64_t now = os::monotonic_ns();
-    return timeout_ns > INT64_MAX - now ? INT64_MAX : now + timeout_ns;
-  }
-  // A cancel wakes no futex, so a thread whose wait can be cancelled checks this often.
-  static constexpr int64_t kCancelNs = 20'000'000;
-  os::Wait wait_;
-  int64_t deadline_ns_;
-};
 
 // Sleeps on the words of the member `self`, until another thread calls wake(), or `most_ns` or the
 // limits are over. It first stores the odd number and sets the bit in `sleepers`, then calls
@@ -47,7 +22,7 @@ class WaitLimits {
 // again. The caller holds the queue's lock of this side, so one thread at a time uses the words.
 template <typename Look>
 Status sleep_once(page::SleepWords* words, page::MemberSet* sleepers, uint32_t self, os::Spin* spin,
-                  const WaitLimits& limits, int64_t most_ns, Look look) {
+                  const os::WaitLimits& limits, int64_t most_ns, Look look) {
   // The number is odd here if a former member of the entry died asleep.
   const uint32_t awake = (words->asleep.load(std::memory_order_relaxed) + 1) & ~1U;
   const uint32_t seen = words->wake.load(std::memory_order_relaxed);

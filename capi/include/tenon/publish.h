@@ -222,8 +222,7 @@ TENON_API tenon_status tenon_publisher_add(tenon_publisher *publisher, int socke
  * @param[out] err        optional, see rule 2 in tenon.h.
  * @return TENON_OK, or
  * - TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_INTERRUPTED, TENON_CANCELLED: the wait ended. The
- *   detail "pid" names the subscriber that has no room. TENON_WOULD_BLOCK without it: another
- *   thread is publishing.
+ *   detail "pid" names the subscriber that has no room. Without it, another thread is publishing.
  * - TENON_RESOURCE_EXHAUSTED, limit "capacity": the policy is TENON_PUBLISH_ERROR, and the
  *   subscriber of the detail "pid" has no room.
  * - TENON_RESOURCE_EXHAUSTED for other limits.
@@ -233,9 +232,7 @@ TENON_API tenon_status tenon_publisher_add(tenon_publisher *publisher, int socke
  * - TENON_PEER_GONE without "pid": a storage of the message was dropped.
  * - TENON_INVALID_ARGUMENT.
  * - TENON_UNSUPPORTED: memory of a device, or this process is a child of fork.
- * @since 0.1. Any thread may call this function. Calls on one publisher wait for each other, and
- *         the timeout of a call begins when the call before it is over. With timeout 0 a call does
- *         not wait for another one.
+ * @since 0.1. Any thread may call this function. Calls on one publisher wait for each other.
  */
 TENON_API tenon_status tenon_publish(tenon_publisher *publisher, const tenon_message *message,
                                      const tenon_wait *wait, tenon_error **err) TENON_NOEXCEPT;

@@ -308,6 +308,45 @@ static void a_cancel_ends_a_wait(void) {
   tenon_publisher_release(publisher);
 }
 
+static void *publish_until_cancelled(void *all) {
+  void **const given = all;
+  tenon_wait wait = check_wait_ns(-1);
+  wait.cancel = given[2];
+  CHECK(tenon_publish(given[0], given[1], &wait, NULL) == TENON_CANCELLED);
+  return NULL;
+}
+
+/* The wait of a call ends on time while another thread waits for a subscriber. */
+static void a_wait_for_another_thread_ends(void) {
+  tenon_publisher *publisher = publisher_of(1, TENON_PUBLISH_BLOCK, 0);
+  tenon_subscriber *subscriber = subscriber_of(publisher, SOCK_SEQPACKET);
+  tenon_message *message = message_of(0, 0, 0, 1);
+  tenon_wait wait = check_wait_ns(10000000);
+  tenon_cancel *cancel = NULL;
+  tenon_error *error;
+  int names_subscriber;
+  void *given[3];
+  pthread_t thread;
+  OK(tenon_cancel_new(&cancel, ERR));
+  OK(tenon_publish(publisher, message, &wait, ERR));
+  given[0] = publisher;
+  given[1] = message;
+  given[2] = cancel;
+  CHECK(pthread_create(&thread, NULL, publish_until_cancelled, given) == 0);
+  do { /* until the other thread publishes: the error has no subscriber's pid then */
+    error = NULL;
+    CHECK_EQ(tenon_publish(publisher, message, &wait, &error), TENON_TIMEOUT);
+    names_subscriber = tenon_error_detail(error, "pid") != NULL;
+    tenon_error_release(error);
+  } while (names_subscriber);
+  tenon_cancel_trigger(cancel);
+  CHECK(pthread_join(thread, NULL) == 0);
+  tenon_cancel_release(cancel);
+  tenon_message_release(message);
+  tenon_subscriber_release(subscriber);
+  tenon_publisher_release(publisher);
+}
+
 static void wrong_arguments(void) {
   static const uint32_t kWrong[][2] = {{3, 64}, {131072, 64}, {4, 65}, {4, 131072}};
   tenon_publisher_options options;
@@ -823,6 +862,7 @@ int main(void) {
   RUN(each_policy_has_its_way_with_a_full_ring);
   RUN(the_fd_is_readable_when_there_is_a_message);
   RUN(a_cancel_ends_a_wait);
+  RUN(a_wait_for_another_thread_ends);
   RUN(wrong_arguments);
   RUN(no_more_subscribers_than_it_takes);
   RUN_ONCE(subscribers_come_by_a_path);

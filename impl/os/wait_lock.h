@@ -1,4 +1,4 @@
-// A lock that one thread of this process may hold for long, because it waits in the queue
+// A lock that one thread of this process may hold for long, because it waits for another process
 // meanwhile. Another thread waits for the lock asleep, and no longer than its caller may wait.
 #pragma once
 
@@ -8,9 +8,9 @@
 
 #include "base/status.h"
 #include "os/futex.h"
-#include "queue/sleep.h"
+#include "os/wait_limits.h"
 
-namespace tenon::queue {
+namespace tenon::os {
 
 class WaitLock {
  public:
@@ -28,19 +28,22 @@ class WaitLock {
     WaitLock* lock_;
   };
 
-  // The errors are those of the wait.
-  Result<Held> lock_within(const WaitLimits& limits) {
+  // The errors are those of the wait. `awaited`, a noun with what it does, is named in the message.
+  Result<Held> lock_within(const WaitLimits& limits, const char* awaited) {
     uint32_t free = kFree;
     if (word_.compare_exchange_strong(free, kHeld, std::memory_order_acquire)) return Held(this);
     // Whoever frees the lock from now on wakes a thread.
     while (word_.exchange(kAwaited, std::memory_order_acquire) != kFree) {
-      TENON_TRY(limits.check("another thread to leave the queue"));
-      if (os::futex_wait(word_, kAwaited, limits.slice_ns(-1)) == os::FutexEnd::kInterrupted &&
+      TENON_TRY(limits.check(awaited));
+      if (futex_wait(word_, kAwaited, limits.slice_ns(-1)) == FutexEnd::kInterrupted &&
           limits.is_interruptible())
         return Status(Code::kInterrupted, "a signal ended the wait for another thread");
     }
     return Held(this);
   }
+
+  // For a child of fork, in which the thread that held the lock does not exist.
+  bool is_held() const noexcept { return word_.load(std::memory_order_acquire) != kFree; }
 
  private:
   static constexpr uint32_t kFree = 0;
@@ -48,10 +51,10 @@ class WaitLock {
   static constexpr uint32_t kAwaited = 2;  // it is held, and a thread may sleep until it is free
 
   void unlock() noexcept {
-    if (word_.exchange(kFree, std::memory_order_release) == kAwaited) os::futex_wake(word_, 1);
+    if (word_.exchange(kFree, std::memory_order_release) == kAwaited) futex_wake(word_, 1);
   }
 
   std::atomic<uint32_t> word_{kFree};
 };
 
-}  // namespace tenon::queue
+}  // namespace tenon::os
