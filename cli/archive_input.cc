@@ -87,10 +87,7 @@ bool ArchiveInput::is_legacy_save() const noexcept {
 }
 
 bool ArchiveInput::is_index() const noexcept {
-  // The first byte of a safetensors file or of a flatbuffer can be any.
-  if (is_safetensors() || is_flat_tensors() || is_flatbuffer()) return false;
-  const size_t first = head.find_first_not_of(" \t\r\n");
-  return first != std::string::npos && head[first] == '{';
+  return os::is_json_object(std::as_bytes(std::span(head)), nbytes);
 }
 
 Result<ArchiveInput> ArchiveInput::open(const std::string& path) {

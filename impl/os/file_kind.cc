@@ -90,6 +90,14 @@ bool is_safetensors(std::span<const std::byte> head, uint64_t nbytes) noexcept {
   return header >= 2 && header <= kMostSafetensorsHeader && header <= nbytes - sizeof header;
 }
 
+bool is_json_object(std::span<const std::byte> head, uint64_t nbytes) noexcept {
+  if (is_safetensors(head, nbytes) || is_flat_tensor(head) || is_flatbuffer_module(head))
+    return false;
+  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && text[first] == '{';
+}
+
 std::string file_kind(std::span<const std::byte> head, uint64_t nbytes) {
   const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
   if (nbytes == 0) return "empty: the file has no bytes. Copy or download it again";

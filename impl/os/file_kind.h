@@ -33,5 +33,8 @@ inline constexpr uint64_t kMostSafetensorsHeader = 100'000'000;
 // Whether the file begins like a safetensors file. Nine bytes are enough. `nbytes` is the size of
 // the file.
 bool is_safetensors(std::span<const std::byte> head, uint64_t nbytes) noexcept;
+// Whether the file begins like an object of JSON, as an index of shards is. The first bytes of a
+// safetensors file and of a flatbuffer are numbers, which may look so too, and these are no JSON.
+bool is_json_object(std::span<const std::byte> head, uint64_t nbytes) noexcept;
 
 }  // namespace tenon::os

@@ -20,7 +20,8 @@
  * is /dev/shm/tenon-weights-UID, which belongs to the user alone. The processes of several
  * containers share weights in a directory that is mounted into all of them.
  *
- * The form of the file is one that tenon_open_weights reads. The tensors are views of one FROZEN
+ * The form of the file is one that tenon_open_weights reads. The shards of an index (*.index.json)
+ * are loaded together, as one memory under one name. The tensors are views of one FROZEN
  * segment, so they can be sent to other processes too. A tensor that no view can show, because its
  * record is compressed, has the other byte order or is misaligned, is a copy that is private to
  * each process.
@@ -68,7 +69,7 @@ typedef struct tenon_shared_weights_options {
    * must name the same directory. NULL means /dev/shm/tenon-weights-UID.
    */
   const char *directory;
-  /** The largest file that this process loads. 0 means no limit. */
+  /** The largest file that this process loads, or index with its shards. 0 means no limit. */
   uint64_t max_nbytes;
   /** May be NULL. */
   tenon_shared_weights_progress progress;
@@ -82,7 +83,7 @@ typedef struct tenon_shared_weights_info {
   size_t struct_size;
   /** The bytes of the shared memory. */
   uint64_t nbytes;
-  /** The size of the file when it was loaded. */
+  /** The size of the file when it was loaded. For an index: the sum with its shards. */
   uint64_t file_nbytes;
   /** When the file was last changed before it was loaded, since 1970. */
   int64_t file_mtime_ns;

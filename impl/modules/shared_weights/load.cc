@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -20,6 +21,8 @@
 #include "modules/archive/crc32.h"
 #include "modules/archive/zip_source.h"
 #include "modules/module/import.h"
+#include "modules/shared_weights/shards.h"
+#include "modules/weights/saved_elements.h"
 #include "os/file_kind.h"
 #include "os/file_stream.h"
 #include "os/limits.h"
@@ -43,23 +46,43 @@ int64_t mtime_ns_of(const struct stat& info) noexcept {
   return int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
 }
 
-// The work of the threads that read one file. Each thread keeps a reference, so a thread that has
-// just found nothing more to do may outlive the call.
+// The parts of a file in the memory, so small that several threads read a file together.
+class Pieces {
+ public:
+  void add(FilePiece whole) {
+    while (whole.nbytes > kPieceNbytes) {
+      all_.push_back({whole.file, whole.from, whole.to, kPieceNbytes});
+      whole.from += kPieceNbytes;
+      whole.to += kPieceNbytes;
+      whole.nbytes -= kPieceNbytes;
+    }
+    all_.push_back(whole);
+  }
+  std::vector<FilePiece> take() noexcept { return std::move(all_); }
+
+ private:
+  std::vector<FilePiece> all_;
+};
+
+// The work of the threads that read files. Each thread keeps a reference, so a thread that has just
+// found nothing more to do may outlive the call.
 class Reading {
  public:
-  Reading(const OpenedFile& file, std::byte* to, std::atomic<uint64_t>* done)
-      : file_(file), to_(to), done_(done), nbytes_(file.identity.nbytes) {}
+  Reading(std::span<const FilePiece> pieces, std::byte* to, std::atomic<uint64_t>* done)
+      : pieces_(pieces), to_(to), done_(done) {}
 
   // Reads one piece. False: none is left, or the reading has failed.
   bool read_piece() noexcept {
-    const uint64_t from = next_.fetch_add(kPieceNbytes, std::memory_order_relaxed);
-    if (from >= nbytes_ || is_over_.load(std::memory_order_relaxed)) return false;
-    const uint64_t size = std::min(kPieceNbytes, nbytes_ - from);
+    const size_t index = next_.fetch_add(1, std::memory_order_relaxed);
+    if (index >= pieces_.size() || is_over_.load(std::memory_order_relaxed)) return false;
+    const FilePiece& piece = pieces_[index];
     try {
-      Status status = os::ask_headroom(size);
-      if (status.is_ok()) status = os::read_at(file_.fd.get(), from, to_ + from, size, file_.path);
+      Status status = os::ask_headroom(piece.nbytes);
+      if (status.is_ok())
+        status = os::read_at(piece.file->fd.get(), piece.from, to_ + piece.to, piece.nbytes,
+                             piece.file->path);
       if (status.is_ok()) {
-        done_->fetch_add(size, std::memory_order_relaxed);
+        done_->fetch_add(piece.nbytes, std::memory_order_relaxed);
         return true;
       }
       fail(std::move(status));
@@ -104,11 +127,10 @@ class Reading {
     has_no_memory_ = true;
     is_over_.store(true, std::memory_order_relaxed);
   }
-  const OpenedFile& file_;
+  const std::span<const FilePiece> pieces_;
   std::byte* const to_;
   std::atomic<uint64_t>* const done_;
-  const uint64_t nbytes_;
-  std::atomic<uint64_t> next_{0};
+  std::atomic<size_t> next_{0};
   std::atomic<bool> is_over_{false};
   std::mutex mutex_;
   std::condition_variable ended_;
@@ -133,17 +155,16 @@ bool start_helper(std::shared_ptr<Reading>* argument) noexcept {
   }
 }
 
-Status read_all(const OpenedFile& file, std::byte* to, std::atomic<uint64_t>* done,
+Status read_all(std::span<const FilePiece> pieces, std::byte* to, std::atomic<uint64_t>* done,
                 const std::function<Status()>& report, const os::Waiter& waiter) {
-  const auto reading = std::make_shared<Reading>(file, to, done);
-  // The helpers use `file` and `to`, so an exception waits for them too.
+  const auto reading = std::make_shared<Reading>(pieces, to, done);
+  // The helpers use `pieces` and `to`, so an exception waits for them too.
   struct Stop {
     Reading* reading;
     ~Stop() { reading->stop(); }
   } const stop{reading.get()};
-  const uint64_t pieces = (file.identity.nbytes + kPieceNbytes - 1) / kPieceNbytes;
   const unsigned cpus = std::max(std::thread::hardware_concurrency(), 1U);
-  const uint64_t threads = std::min<uint64_t>({pieces, cpus, kMostThreads});
+  const uint64_t threads = std::min<uint64_t>({pieces.size(), cpus, kMostThreads});
   for (uint64_t i = 1; i < threads; ++i) {
     auto argument = std::make_unique<std::shared_ptr<Reading>>(reading);
     reading->begin_helper();
@@ -153,12 +174,16 @@ Status read_all(const OpenedFile& file, std::byte* to, std::atomic<uint64_t>* do
     }
     (void)argument.release();
   }
+  uint64_t told = 0;
   while (reading->read_piece()) {
+    told = done->load(std::memory_order_relaxed);
     Status status = waiter.check_cancel();
     if (status.is_ok()) status = report();
     if (!status.is_ok()) reading->fail(std::move(status));
   }
-  return reading->finish();
+  TENON_TRY(reading->finish());
+  const bool is_told = done->load(std::memory_order_relaxed) == told;
+  return is_told ? Status::ok() : report();  // a helper has read the last piece
 }
 
 Status changed(const std::string& path) {
@@ -192,20 +217,75 @@ class FrozenSource final : public archive::ZipSource {
   const uint64_t offset_;
 };
 
+void copy_head(const std::string& head, std::byte* to) {
+  if (!head.empty()) std::memcpy(to, head.data(), head.size());
+}
+
+// Makes a frozen segment that `fill` writes.
+Result<Ref<Segment>> frozen_segment(uint64_t nbytes, const OpenedFile& file,
+                                    const std::function<Status(std::byte* base)>& fill) {
+  TENON_ASSIGN(Ref<Segment> made, memory::with_spare([&]() -> Result<Ref<Segment>> {
+                 TENON_ASSIGN(Ref<Segment> segment, Segment::create(memory::Mode::kFrozen, nbytes));
+                 TENON_TRY(segment->fill(fill));
+                 return segment;
+               }));
+  TENON_TRY(check_unchanged(file));
+  TENON_TRY(made->freeze());
+  return share::intern_segment(std::move(made));
+}
+
+// Copies the weights of shards that are no safetensors files, one by one.
+Result<Loaded> load_shard_values(const OpenedFile& index, uint64_t max_nbytes,
+                                 std::atomic<uint64_t>* done, const std::function<Status()>& report,
+                                 const os::Waiter& waiter) {
+  TENON_ASSIGN(const ShardValues values, read_shard_values(index));
+  TENON_TRY(check_size(index.path, values.file.nbytes, max_nbytes));
+  const uint64_t total = index.identity.nbytes;
+  const auto fill = [&](std::byte* to) -> Status {
+    const std::string& head = values.file.layout.head;
+    TENON_TRY(os::ask_headroom(head.size()));
+    copy_head(head, to);
+    uint64_t copied = head.size();
+    const auto copy = [&](std::span<const std::byte> piece) -> Status {
+      TENON_TRY(os::ask_headroom(piece.size()));
+      std::memcpy(to + copied, piece.data(), piece.size());
+      copied += piece.size();
+      done->store(std::min(copied, total), std::memory_order_relaxed);
+      TENON_TRY(waiter.check_cancel());
+      return report();
+    };
+    done->store(0, std::memory_order_relaxed);
+    for (const weights::SavedTensor* const each : values.file.layout.tensors)
+      TENON_TRY(weights::for_each_piece(*each->tensor, copy));
+    done->store(total, std::memory_order_relaxed);
+    return Status::ok();
+  };
+  Loaded loaded;
+  TENON_ASSIGN(loaded.segment, frozen_segment(values.file.nbytes, index, fill));
+  return loaded;
+}
+
 }  // namespace
 
 Result<OpenedFile> open_file(const std::string& path) {
+  TENON_ASSIGN(OpenedFile file, open_one_file(path));
+  TENON_ASSIGN(const bool is_index, is_shard_index(file));
+  if (is_index) TENON_TRY(open_shards(&file));
+  return file;
+}
+
+Result<OpenedFile> open_one_file(const std::string& path) {
   OpenedFile file;
   file.path = path;
   TENON_ASSIGN(file.fd, os::open_to_read(path));
   struct stat info{};
   if (::fstat(file.fd.get(), &info) != 0)
     return errno_status(errno, format("looking at %s", path.c_str())).with("path", path);
-  file.identity.nbytes = static_cast<uint64_t>(info.st_size);
-  file.identity.mtime_ns = mtime_ns_of(info);
-  if (file.identity.nbytes == 0)
+  file.identity.nbytes = file.nbytes = static_cast<uint64_t>(info.st_size);
+  file.identity.mtime_ns = file.mtime_ns = mtime_ns_of(info);
+  if (file.nbytes == 0)
     return invalid(format("%s is empty, and has no weights", path.c_str())).with("path", path);
-  std::vector<std::byte> head(std::min(kFileHeadNbytes, file.identity.nbytes));
+  std::vector<std::byte> head(std::min(kFileHeadNbytes, file.nbytes));
   TENON_TRY(os::read_at(file.fd.get(), 0, head.data(), head.size(), path));
   file.identity.head_crc = archive::crc32(0, head.data(), head.size());
   return file;
@@ -217,9 +297,11 @@ Status check_unchanged(const OpenedFile& file) {
   const bool is_known =
       ::fstat(file.fd.get(), &opened) == 0 && ::stat(file.path.c_str(), &named) == 0;
   const bool is_same = is_known && opened.st_dev == named.st_dev && opened.st_ino == named.st_ino &&
-                       static_cast<uint64_t>(opened.st_size) == file.identity.nbytes &&
-                       mtime_ns_of(opened) == file.identity.mtime_ns;
-  return is_same ? Status::ok() : changed(file.path);
+                       static_cast<uint64_t>(opened.st_size) == file.nbytes &&
+                       mtime_ns_of(opened) == file.mtime_ns;
+  if (!is_same) return changed(file.path);
+  for (const OpenedFile& shard : file.shards) TENON_TRY(check_unchanged(shard));
+  return Status::ok();
 }
 
 Status check_size(const std::string& path, uint64_t nbytes, uint64_t max_nbytes) {
@@ -246,22 +328,37 @@ Result<uint64_t> choose_file_offset(const OpenedFile& file) {
   return (kAlignment - tensors_at % kAlignment) % kAlignment;
 }
 
-Result<Loaded> load_file(const OpenedFile& file, std::atomic<uint64_t>* done,
+Result<Loaded> load_file(const OpenedFile& file, uint64_t max_nbytes, std::atomic<uint64_t>* done,
                          const std::function<Status()>& report, const os::Waiter& waiter) {
   Loaded loaded;
-  TENON_ASSIGN(loaded.file_offset, choose_file_offset(file));
-  const uint64_t nbytes = loaded.file_offset + file.identity.nbytes;
-  TENON_ASSIGN(loaded.segment, memory::with_spare([&]() -> Result<Ref<Segment>> {
-                 done->store(0, std::memory_order_relaxed);
-                 TENON_ASSIGN(Ref<Segment> segment, Segment::create(memory::Mode::kFrozen, nbytes));
-                 TENON_TRY(segment->fill([&](std::byte* base) {
-                   return read_all(file, base + loaded.file_offset, done, report, waiter);
-                 }));
-                 return segment;
-               }));
-  TENON_TRY(check_unchanged(file));
-  TENON_TRY(loaded.segment->freeze());
-  loaded.segment = share::intern_segment(std::move(loaded.segment));
+  std::optional<MergedFile> merged;
+  if (file.is_index) {
+    TENON_ASSIGN(merged, merge_shards(file));
+    if (!merged) return load_shard_values(file, max_nbytes, done, report, waiter);
+    TENON_TRY(check_size(file.path, merged->nbytes, max_nbytes));
+  } else {
+    TENON_ASSIGN(loaded.file_offset, choose_file_offset(file));
+    merged.emplace();
+    merged->pieces.push_back({&file, 0, 0, file.identity.nbytes});
+    merged->nbytes = file.identity.nbytes;
+  }
+  Pieces split;
+  uint64_t pieces_nbytes = 0;
+  for (const FilePiece& piece : merged->pieces) {
+    pieces_nbytes += piece.nbytes;
+    split.add(piece);
+  }
+  const std::vector<FilePiece> pieces = split.take();
+  // The headers of shards have been read, and so has what the index does not name.
+  const uint64_t before = file.identity.nbytes - pieces_nbytes;
+  const auto fill = [&](std::byte* base) -> Status {
+    std::byte* const begin = base + loaded.file_offset;
+    TENON_TRY(os::ask_headroom(merged->head.size()));
+    copy_head(merged->head, begin);
+    done->store(before, std::memory_order_relaxed);
+    return read_all(pieces, begin, done, report, waiter);
+  };
+  TENON_ASSIGN(loaded.segment, frozen_segment(loaded.file_offset + merged->nbytes, file, fill));
   return loaded;
 }
 

@@ -149,8 +149,9 @@ Result<Hello> take_hello(Cursor* from) {
   return hello;
 }
 
-Result<Facts> take_facts(Cursor* from, bool with_memory) {
+Result<Facts> take_facts(Cursor* from, bool with_memory, MemoryKind memory) {
   Facts facts;
+  facts.memory = memory;
   facts.file = take_file(from);
   facts.segment_nbytes = from->take<uint64_t>();
   facts.file_offset = from->take<uint64_t>();
@@ -160,8 +161,8 @@ Result<Facts> take_facts(Cursor* from, bool with_memory) {
   TENON_ASSIGN(facts.label, take_label(from));
   // The file lies inside the segment. A status of a server that still loads has no segment.
   const bool is_loading = !with_memory && facts.segment_nbytes == 0;
-  if (!is_loading && (facts.segment_nbytes == 0 || facts.file_offset > facts.segment_nbytes ||
-                      facts.file.nbytes > facts.segment_nbytes - facts.file_offset))
+  if (!is_loading && (facts.file_offset >= facts.segment_nbytes ||
+                      facts.file_nbytes() > facts.segment_nbytes - facts.file_offset))
     return wrong("segment_nbytes");
   return facts;
 }
@@ -250,12 +251,11 @@ Result<Packet> decode_packet(std::span<const std::byte> bytes) {
       break;
     case PacketKind::kWeights:
     case PacketKind::kStatus: {
-      TENON_ASSIGN(packet.facts, take_facts(&body, has_memory));
-      if (has_memory && (packet.facts.version > kFirstVersion) != ((flags & kIsLaterVersion) != 0))
-        return wrong("version");
       const std::optional<MemoryKind> memory = memory_kind(flags);
       if (!memory) return wrong("flags");
-      packet.facts.memory = *memory;
+      TENON_ASSIGN(packet.facts, take_facts(&body, has_memory, *memory));
+      if (has_memory && (packet.facts.version > kFirstVersion) != ((flags & kIsLaterVersion) != 0))
+        return wrong("version");
       break;
     }
     case PacketKind::kRefused: {

@@ -63,6 +63,11 @@ struct Facts {
   FileIdentity file;
   uint64_t segment_nbytes = 0;  // 0 in a status while the server is still loading
   uint64_t file_offset = 0;     // where byte 0 of the file lies in the segment
+  // The bytes of the file in the segment. Frozen memory ends with the file. It may have another
+  // size than `file` says, because the shards of an index become one file.
+  uint64_t file_nbytes() const noexcept {
+    return memory == MemoryKind::kFrozen ? segment_nbytes - file_offset : file.nbytes;
+  }
   uint64_t version = kFirstVersion;
   MemoryKind memory = MemoryKind::kFrozen;
   int32_t loader_pid = 0;

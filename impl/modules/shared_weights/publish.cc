@@ -213,7 +213,7 @@ Result<Ref<SharedWeights>> Publishing::run(const Prepare& prepare) {
   if (generation != fork_generation())
     return Status(Code::kUnsupported, "a child of fork cannot go on with a load of its parent");
   TENON_ASSIGN(const Ref<weights::Weights> weights,
-               weights_of(loaded.segment, loaded.file_offset, facts.file.nbytes, facts.label));
+               weights_of(loaded.segment, loaded.file_offset, loaded.file_nbytes(), facts.label));
   sweep_dead_names(place_);
   for (;;) {
     Result<Ref<SharedWeights>> published = try_switch(loaded, facts, weights);
@@ -241,7 +241,7 @@ Result<Ref<SharedWeights>> publish_file(const std::string& path, const std::stri
       return {Code::kUnsupported, "a child of fork cannot go on with a load of its parent"};
     };
     TENON_TRY(report());
-    return load_file(file, &done, report, waiter);
+    return load_file(file, options.max_nbytes, &done, report, waiter);
   });
 }
 

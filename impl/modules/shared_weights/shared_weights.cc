@@ -189,7 +189,7 @@ Result<Ref<SharedWeights>> Opening::take(const Facts& facts, os::Fd fd, Holds ho
     return not_tenon(Status(Code::kCorrupt, "the memory is not frozen, so it could change"));
   TENON_TRY(segment->check_pages(0, segment->nbytes()));
   TENON_ASSIGN(Ref<weights::Weights> weights,
-               weights_of(segment, facts.file_offset, facts.file.nbytes, facts.label));
+               weights_of(segment, facts.file_offset, facts.file_nbytes(), facts.label));
   // This process may have the weights already. Then one member of it is enough.
   std::shared_ptr<Member> member = Member::of(*segment);
   if (!member) {
@@ -269,9 +269,11 @@ Result<Ref<SharedWeights>> Opening::load(const std::shared_ptr<Member>& member) 
     return {Code::kUnsupported, "a child of fork cannot go on with a load of its parent"};
   };
   TENON_TRY(report_done());
-  TENON_ASSIGN(Loaded loaded, load_file(*file_, member->done(), report_done, waiter_));
+  TENON_ASSIGN(Loaded loaded,
+               load_file(*file_, options_.max_nbytes, member->done(), report_done, waiter_));
   TENON_ASSIGN(Ref<weights::Weights> weights,
-               weights_of(loaded.segment, loaded.file_offset, total, member->info().facts.label));
+               weights_of(loaded.segment, loaded.file_offset, loaded.file_nbytes(),
+                          member->info().facts.label));
   member->lend(loaded.segment.get(), loaded.file_offset);
   return Ref<SharedWeights>::adopt(
       new SharedWeights(std::move(loaded.segment), std::move(weights), member, true));

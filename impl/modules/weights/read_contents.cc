@@ -112,14 +112,6 @@ Status read_archive(const module::ImportOptions& options, Contents* contents) {
   return read_payloads(options, contents);
 }
 
-// The index of shards is an object of JSON. A safetensors file, whose first byte belongs to a
-// length, and a flatbuffer may begin so too.
-bool is_json(std::span<const std::byte> head) {
-  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
-  const size_t first = text.find_first_not_of(" \t\r\n");
-  return first != std::string_view::npos && text[first] == '{';
-}
-
 Status read_any_form(std::span<const std::byte> head, const module::ImportOptions& options,
                      Source from, Contents* contents) {
   if (os::is_flat_tensor(head)) return read_flat_tensors(options, contents);
@@ -128,13 +120,11 @@ Status read_any_form(std::span<const std::byte> head, const module::ImportOption
   if (os::is_pickle(head)) return read_legacy_save(options, contents);
   if (os::is_safetensors(head, contents->source->nbytes()))
     return read_safetensors(options, contents);
-  if (is_json(head)) {
+  if (os::is_json_object(head, contents->source->nbytes())) {
     if (from == Source::kPath) return read_shards(options, contents);
     if (from == Source::kShard) return {Code::kCorrupt, "is a file of JSON, and no shard"};
-    return {
-        Code::kUnsupported,
-        "is an index of shards, where one file is expected: open each shard by itself, and share "
-        "it under a name of its own"};
+    return {Code::kUnsupported,
+            "is an index of shards, and only its path leads to them: give the path of the index"};
   }
   return read_archive(options, contents);
 }

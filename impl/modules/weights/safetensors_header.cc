@@ -218,8 +218,8 @@ Status broken_entry(const SafetensorsEntry& entry, const char* what) {
 // Checks an entry against its type, and turns its offset into one of the file. `at` is where the
 // bytes of the entry must begin, counted from the end of the header.
 Status check_entry(uint64_t data_offset, uint64_t at, SafetensorsEntry* entry) {
-  const auto* const known = std::ranges::find(kDtypes, entry->dtype, &SafetensorsDtype::name);
-  if (known == std::end(kDtypes)) {
+  const SafetensorsDtype* const known = safetensors_dtype_named(entry->dtype);
+  if (known == nullptr) {
     return broken_entry(*entry, format("has the dtype \"%.40s\", which safetensors does not have",
                                        entry->dtype.c_str())
                                     .c_str());
@@ -245,6 +245,11 @@ const SafetensorsDtype* safetensors_dtype_of(ScalarType type) noexcept {
       type == ScalarType::kFloat4E2m1fnX2
           ? std::ranges::find(kDtypes, std::string_view("F4"), &SafetensorsDtype::name)
           : std::ranges::find(kDtypes, std::optional(type), &SafetensorsDtype::type);
+  return found == std::end(kDtypes) ? nullptr : found;
+}
+
+const SafetensorsDtype* safetensors_dtype_named(std::string_view name) noexcept {
+  const auto* const found = std::ranges::find(kDtypes, name, &SafetensorsDtype::name);
   return found == std::end(kDtypes) ? nullptr : found;
 }
 
@@ -317,6 +322,7 @@ Result<std::map<std::string, std::string>> read_shard_index(const archive::ZipSo
 #else
 
 const SafetensorsDtype* safetensors_dtype_of(tensor::ScalarType) noexcept { return nullptr; }
+const SafetensorsDtype* safetensors_dtype_named(std::string_view) noexcept { return nullptr; }
 
 Result<std::map<std::string, std::string>> read_shard_index(const archive::ZipSource& source,
                                                             uint64_t max_nbytes) {

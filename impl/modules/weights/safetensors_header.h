@@ -26,6 +26,8 @@ struct SafetensorsDtype {
 // The dtype of a tensor's numbers. Null: the format has none. An element of kFloat4E2m1fnX2 is two
 // numbers of its dtype. A build without JSON has no dtypes.
 const SafetensorsDtype* safetensors_dtype_of(tensor::ScalarType type) noexcept;
+// The dtype that files call so. Null: there is none.
+const SafetensorsDtype* safetensors_dtype_named(std::string_view name) noexcept;
 
 struct SafetensorsEntry {
   std::string name;

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "modules/weights/safetensors_header.h"
 #include "modules/weights/saved_elements.h"
 #include "os/file_kind.h"
 #include "tensor/scalar_type.h"
@@ -76,31 +76,16 @@ std::vector<Entry> entries_of(std::span<const SavedTensor> tensors) {
   return entries;
 }
 
-std::string header_of(std::span<const Entry> entries,
-                      const std::map<std::string, std::string>& metadata, uint64_t alignment) {
-  std::string text = "{";
-  const auto next = [&] { return text.size() == 1 ? "" : ","; };
-  if (!metadata.empty()) {
-    text += "\"__metadata__\":" + nlohmann::json(metadata).dump(-1, ' ', false);
-  }
-  uint64_t at = 0;
-  for (const Entry& entry : entries) {
-    const TensorValue& tensor = *entry.named->tensor;
-    std::string sizes;
-    for (size_t i = 0; i < tensor.sizes().size(); ++i) {
-      const bool is_packed = is_two_numbers(tensor) && i + 1 == tensor.sizes().size();
-      sizes += (i == 0 ? "" : ",") + std::to_string(tensor.sizes()[i] * (is_packed ? 2 : 1));
-    }
-    text += next();
-    text += json_text(entry.named->name) + ":{\"dtype\":\"" + std::string(entry.dtype->name) +
-            "\",\"shape\":[" + sizes + "],\"data_offsets\":[" + std::to_string(at) + "," +
-            std::to_string(at + entry.nbytes) + "]}";
-    at += entry.nbytes;
-  }
-  text += "}";
-  const uint64_t with_length = text.size() + sizeof(uint64_t);
-  text.append((alignment - with_length % alignment) % alignment, ' ');
-  return text;
+// What the header says of a tensor.
+SafetensorsEntry described(const Entry& entry) {
+  const TensorValue& tensor = *entry.named->tensor;
+  SafetensorsEntry described;
+  described.name = entry.named->name;
+  described.dtype = entry.dtype->name;
+  described.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+  if (is_two_numbers(tensor)) described.sizes.back() *= 2;
+  described.nbytes = entry.nbytes;
+  return described;
 }
 
 }  // namespace
@@ -120,21 +105,46 @@ Status check_safetensors(const SavedTensor& tensor) {
   return Status::ok();
 }
 
-Result<SafetensorsLayout> lay_out_safetensors(std::span<const SavedTensor> tensors,
-                                              const std::map<std::string, std::string>& metadata,
-                                              uint64_t alignment) {
-  const std::vector<Entry> entries = entries_of(tensors);
-  const std::string header = header_of(entries, metadata, alignment);
-  if (header.size() > os::kMostSafetensorsHeader) {
+Result<std::string> safetensors_head(std::span<const SafetensorsEntry> entries,
+                                     const std::map<std::string, std::string>& metadata,
+                                     uint64_t alignment) {
+  uint64_t length = 0;  // is written at the end
+  std::string head(sizeof length, '\0');
+  head += '{';
+  if (!metadata.empty())
+    head += "\"__metadata__\":" + nlohmann::json(metadata).dump(-1, ' ', false);
+  uint64_t at = 0;
+  for (const SafetensorsEntry& entry : entries) {
+    if (head.back() != '{') head += ',';
+    head += json_text(entry.name) + ":{\"dtype\":\"" + entry.dtype + "\",\"shape\":[";
+    for (size_t i = 0; i < entry.sizes.size(); ++i)
+      head += (i == 0 ? "" : ",") + std::to_string(entry.sizes[i]);
+    head += "],\"data_offsets\":[" + std::to_string(at) + ",";
+    at += entry.nbytes;
+    head += std::to_string(at) + "]}";
+  }
+  head += '}';
+  head.append((alignment - head.size() % alignment) % alignment, ' ');
+  length = head.size() - sizeof length;
+  if (length > os::kMostSafetensorsHeader) {
     return Status(
         Code::kUnsupported,
         "the names and the metadata need more than 100 MB, the limit of a safetensors file");
   }
   static_assert(std::endian::native == std::endian::little);
-  const uint64_t length = header.size();
+  std::memcpy(head.data(), &length, sizeof length);
+  return head;
+}
+
+Result<SafetensorsLayout> lay_out_safetensors(std::span<const SavedTensor> tensors,
+                                              const std::map<std::string, std::string>& metadata,
+                                              uint64_t alignment) {
+  const std::vector<Entry> entries = entries_of(tensors);
+  std::vector<SafetensorsEntry> all;
+  all.reserve(entries.size());
+  for (const Entry& entry : entries) all.push_back(described(entry));
   SafetensorsLayout layout;
-  layout.head.assign(reinterpret_cast<const char*>(&length), sizeof length);
-  layout.head += header;
+  TENON_ASSIGN(layout.head, safetensors_head(all, metadata, alignment));
   for (const Entry& entry : entries) {
     layout.tensors.push_back(entry.named);
     layout.nbytes += entry.nbytes;
@@ -165,6 +175,11 @@ Status check_safetensors(const SavedTensor&) {
   return {Code::kUnsupported,
           "this build of Tenon writes no JSON, and so no safetensors file: build it where "
           "nlohmann/json.hpp is installed (nlohmann-json3-dev of Debian)"};
+}
+
+Result<std::string> safetensors_head(std::span<const SafetensorsEntry>,
+                                     const std::map<std::string, std::string>&, uint64_t) {
+  return check_safetensors({});
 }
 
 Result<SafetensorsLayout> lay_out_safetensors(std::span<const SavedTensor>,

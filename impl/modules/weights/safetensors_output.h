@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "modules/archive/sink.h"
+#include "modules/weights/safetensors_header.h"
 #include "modules/weights/save_weights.h"
 
 namespace tenon::weights {
@@ -18,14 +19,21 @@ namespace tenon::weights {
 // detail "name".
 Status check_safetensors(const SavedTensor& tensor);
 
+// Returns the length and the header of a file whose tensors lie behind them, in this order and
+// without gaps. The first tensor begins at a multiple of `alignment` in the file, a power of two of
+// 8 or more. The offsets of the entries are not read. UNSUPPORTED: names and metadata beyond the
+// limit of the format.
+Result<std::string> safetensors_head(std::span<const SafetensorsEntry> entries,
+                                     const std::map<std::string, std::string>& metadata,
+                                     uint64_t alignment);
+
 // A file before it is written. The tensors lie behind `head`, without gaps.
 struct SafetensorsLayout {
   std::string head;
   std::vector<const SavedTensor*> tensors;  // in the order of their bytes
   uint64_t nbytes = 0;                      // of all tensors
 };
-// The tensors were checked by check_saved(). They begin at a multiple of `alignment` in the file, a
-// power of two of 8 or more. UNSUPPORTED: names and metadata beyond the limit of the format.
+// The tensors were checked by check_saved(). The other rules are those of safetensors_head().
 Result<SafetensorsLayout> lay_out_safetensors(std::span<const SavedTensor> tensors,
                                               const std::map<std::string, std::string>& metadata,
                                               uint64_t alignment);

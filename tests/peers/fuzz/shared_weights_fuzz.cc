@@ -37,7 +37,7 @@ void check_packet(const Bytes& bytes) {
   const Facts& facts = packet.facts;
   if (packet.kind == PacketKind::kWeights) {
     require(facts.segment_nbytes > 0 && facts.file_offset <= facts.segment_nbytes &&
-                facts.file.nbytes <= facts.segment_nbytes - facts.file_offset,
+                facts.file_nbytes() <= facts.segment_nbytes - facts.file_offset,
             "a file outside its segment");
   }
   require(facts.label.size() <= kMaxLabelNbytes, "a label that is too long");

@@ -170,7 +170,15 @@ TEST(SharedWeightsPackets, SayWhatTheMemoryIsByAFlag) {
 
 TEST(SharedWeightsPackets, WhoseFileLeavesTheSegmentAreRefused) {
   Facts facts = some_facts();
+  facts.memory = MemoryKind::kFile;
   facts.segment_nbytes = 1039;
+  expect_refused(encode_packet(PacketKind::kWeights, facts), Code::kCorrupt, "segment_nbytes");
+  // The file of shards in frozen memory has the bytes that the memory has.
+  facts.memory = MemoryKind::kFrozen;
+  Result<Packet> shards = decode_packet(encode_packet(PacketKind::kWeights, facts));
+  ASSERT_TRUE(shards.is_ok());
+  EXPECT_EQ(shards.value().facts.file_nbytes(), 999U);
+  facts.file_offset = 1039;
   expect_refused(encode_packet(PacketKind::kWeights, facts), Code::kCorrupt, "segment_nbytes");
   facts.file_offset = UINT64_MAX - 500;  // the sum would wrap
   expect_refused(encode_packet(PacketKind::kWeights, facts), Code::kCorrupt, "segment_nbytes");

@@ -167,11 +167,30 @@ def test_threads_share_one_copy(file: Path, folder: Path) -> None:
     assert not list(folder.iterdir())
 
 
-def test_an_index_of_shards_is_refused(file: Path, folder: Path) -> None:
+def test_an_index_of_shards_is_one_version(file: Path, folder: Path) -> None:
+    """test_weights_shards.py compares the shared tensors with those of the index itself."""
+    other = file.with_name("other.safetensors")
+    save_file({"c": np.full(3, 2.5)}, other)
     index = file.with_name("net.safetensors.index.json")
-    index.write_text(json.dumps({"weight_map": {"a": file.name, "b": file.name}}))
-    with pytest.raises(tenon.Unsupported, match="a name of its own"):
-        tenon.weights.open(index, name="net", directory=folder)
+    index.write_text(json.dumps({"weight_map": {"a": file.name, "b": file.name, "c": other.name}}))
+    total = sum(path.stat().st_size for path in (file, other, index))
+    seen: list[tuple[int, int]] = []
+    with tenon.weights.open(
+        index, name="net", directory=folder, progress=lambda *done: seen.append(done)
+    ) as weights:
+        assert seen[-1] == (total, total) and weights.info().file_nbytes == total
+        with Opener(index, folder) as attached, Opener("", folder) as without_path:
+            assert not attached.loaded and attached.elements == [[0, 1, 2], [3, 4, 5]]
+            assert without_path.elements == attached.elements
+        save_file({"c": np.full(3, 3.5)}, other)  # a shard of the same size
+        with pytest.raises(tenon.PermissionDenied, match="another version of it"):
+            tenon.weights.open(index, name="net", directory=folder)
+        with tenon.weights.publish("net", index, directory=folder) as new:
+            assert new.info().version == 2 and new["c"].tolist() == [3.5] * 3
+            assert weights["c"].tolist() == [2.5] * 3
+    with pytest.raises(tenon.ResourceExhausted) as refused:
+        tenon.weights.open(index, name="net", directory=folder, max_nbytes=total - 1)
+    assert refused.value.details["limit"] == "max_nbytes"
     assert not list(folder.iterdir())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,73 @@ def write(folder: Path, places: Any, **more: Any) -> Path:
     return index
 
 
+def share(index: Path) -> Any:
+    """Opens the index under a name. It is the same as tenon.open_weights in all but the memory."""
+    folder = index.parent / "names"
+    folder.mkdir(exist_ok=True)
+    try:
+        return tenon.weights.open(index, name="net", directory=folder)
+    except Exception:
+        assert not list(folder.iterdir())
+        raise
+
+
+def test_shards_share_one_name(folder: Path) -> None:
+    places = {name: file for name, file in PLACES.items() if name != "layer.1.bias"}
+    for wanted in (PLACES, places):
+        index = write(folder, wanted)
+        with share(index) as shared:
+            alone = tenon.open_weights(index)
+            assert set(shared) == set(alone) == set(wanted)
+            for name in wanted:
+                assert shared[name].shape == alone[name].shape
+                assert shared[name].numpy().tobytes() == alone[name].numpy().tobytes(), name
+                assert shared[name].numpy().ctypes.data % shared[name].numpy().itemsize == 0
+            assert shared.value("__metadata__.format") == "pt"
+    nothing = write(folder, {})
+    with share(nothing) as shared:
+        assert len(shared) == 0
+
+
+@pytest.mark.parametrize("how", ["replaced", "gone", "cut"])
+def test_a_shard_that_changes_while_it_is_shared(folder: Path, how: str) -> None:
+    shard = folder / PLACES["head.weight"]
+
+    def change(_done: int, _total: int) -> None:
+        if how == "cut":
+            os.truncate(shard, 60)
+        else:
+            shard.unlink(missing_ok=True)
+        if how == "replaced":
+            save_file(SHARDS[shard.name], shard)
+
+    (folder / "names").mkdir()
+    with pytest.raises(FileNotFoundError if how == "gone" else tenon.Corrupt, match=shard.name):
+        tenon.weights.open(
+            folder / "model.safetensors.index.json",
+            name="net",
+            directory=folder / "names",
+            progress=change,
+        )
+    assert not list((folder / "names").iterdir())
+
+
+@pytest.mark.parametrize("numpy", [True, False], ids=["npz", "mixed"])
+def test_shards_of_another_form_share_one_name(tmp_path: Path, numpy: bool) -> None:
+    np.savez(tmp_path / "one.npz", a=np.arange(5, dtype=np.int16), b=np.eye(2).T)
+    if numpy:
+        np.savez(tmp_path / "two", c=np.float32(7))
+    else:
+        save_file({"c": np.array(7, np.float32)}, tmp_path / "two.npz")
+    index = write(tmp_path, {"a": "one.npz", "b": "one.npz", "c": "two.npz"})
+    with share(index) as shared:
+        assert shared["a"].tolist() == [0, 1, 2, 3, 4] and shared["c"].tolist() == 7
+        assert shared["b"].tolist() == [[1, 0], [0, 1]]
+        assert shared.info().file_nbytes == sum(
+            path.stat().st_size for path in tmp_path.iterdir() if path.is_file()
+        )
+
+
 @pytest.mark.parametrize("tensors", ["map", "fill"])
 def test_shards_are_one(folder: Path, tensors: Any) -> None:
     weights = tenon.open_weights(folder / "model.safetensors.index.json", tensors=tensors)
@@ -75,10 +143,11 @@ def test_a_length_that_looks_like_an_index(tmp_path: Path, nbytes: int) -> None:
 def test_a_name_that_the_shard_lacks(folder: Path) -> None:
     file = PLACES["head.weight"]
     index = write(folder, {**PLACES, "head.bias": file})
-    with pytest.raises(tenon.Corrupt, match=rf'"head\.bias" to the shard "{file}"') as refused:
-        tenon.open_weights(index)
-    assert refused.value.details["name"] == "head.bias"
-    assert refused.value.details["path"] == file
+    for opened in (tenon.open_weights, share):
+        with pytest.raises(tenon.Corrupt, match=rf'"head\.bias" to the shard "{file}"') as refused:
+            opened(index)
+        assert refused.value.details["name"] == "head.bias"
+        assert refused.value.details["path"] == file
     other = next(iter(SHARDS))
     with pytest.raises(tenon.Corrupt, match=rf'"head\.weight" to the shard "{other}"'):
         tenon.open_weights(write(folder, {**PLACES, "head.weight": other}))
@@ -101,18 +170,28 @@ def test_a_shard_stays_in_the_folder_of_the_index(folder: Path, file: str) -> No
     save_file({"w": np.ones(1)}, folder / "x.safetensors")
     with pytest.raises(tenon.Corrupt, match="the index names the shard"):
         tenon.open_weights(write(inner, {"w": file}))
+    with pytest.raises(tenon.Corrupt, match="the index names the shard"):
+        share(inner / "model.safetensors.index.json")
 
 
 def test_a_shard_in_a_folder_below(folder: Path) -> None:
     (folder / "inner").mkdir()
     save_file({"w": np.ones(1)}, folder / "inner/x.safetensors")
-    assert tenon.open_weights(write(folder, {"w": "inner/x.safetensors"}))["w"].tolist() == [1]
+    index = write(folder, {"w": "inner/x.safetensors"})
+    assert tenon.open_weights(index)["w"].tolist() == [1]
+    with share(index) as shared:
+        assert shared["w"].tolist() == [1]
 
 
 def test_shards_that_cannot_be_read(folder: Path) -> None:
     def refused(error: type[Exception], words: str, places: Any, **more: Any) -> None:
-        with pytest.raises(error, match=words):
-            tenon.open_weights(write(folder, places, **more))
+        index = write(folder, places, **more)
+        messages = []
+        for opened in (tenon.open_weights, share):
+            with pytest.raises(error, match=words) as told:
+                opened(index)
+            messages.append(str(told.value))
+        assert messages[0] == messages[1]
 
     refused(FileNotFoundError, r"the shard .*none\.safetensors", {"w": "none.safetensors"})
     refused(tenon.Corrupt, "no shard", {"w": "model.safetensors.index.json"})
@@ -120,6 +199,9 @@ def test_shards_that_cannot_be_read(folder: Path) -> None:
     refused(tenon.Corrupt, "no shard", {"w": "config.json"})
     (folder / "text").write_text("hello")
     refused(tenon.Corrupt, r"the shard .*text is no archive", {"w": "text"})
+    whole = (folder / PLACES["head.weight"]).read_bytes()
+    (folder / "cut").write_bytes(whole[:-1])
+    refused(tenon.Corrupt, r"the shard cut: .* it is cut short", {"w": "cut"})
     refused(tenon.Corrupt, "a list where", [])
     refused(tenon.Corrupt, "a number where", {"w": 1})
     refused(tenon.Corrupt, "an object where", {"w": {}})
@@ -132,7 +214,8 @@ def test_shards_that_cannot_be_read(folder: Path) -> None:
         ('{"x": ' + "[" * 100_000, tenon.Corrupt, "too deep"),
     ):
         index.write_text(text)
-        with pytest.raises(error, match=words):
-            tenon.open_weights(index)
+        for opened in (tenon.open_weights, share):
+            with pytest.raises(error, match=words):
+                opened(index)
     index.write_text('{"weight_map": {}}')
     assert tenon.open_weights(index).names() == ()
