@@ -94,12 +94,13 @@ struct ConvertOptions {
 int run_convert(const ConvertOptions& options);
 
 struct WeightsOptions {
-  std::string action;     // "ls", "keep", "drop" or "switch"
-  std::string name;       // of the weights; empty for ls
-  std::string file;       // for keep and switch: the file; empty for keep: it only attaches
-  std::string directory;  // empty: this user's own
-  std::string group;      // for keep and switch: a group's name or number; empty: none
-  double timeout = 10;    // for drop, in seconds
+  std::string action;          // "ls", "keep", "drop" or "switch"
+  std::string name;            // of the weights; empty for ls
+  std::string file;            // for keep and switch: the file; empty for keep: it only attaches
+  std::string directory;       // empty: this user's own
+  std::string group;           // for keep and switch: a group's name or number; empty: none
+  std::string device = "cpu";  // of the weights; ls shows those of all devices
+  double timeout = 10;         // for drop, in seconds
   bool json = false;
 };
 int run_weights(const WeightsOptions& options);

@@ -120,6 +120,10 @@ void check_weights(WeightsOptions* options) {
     throw CLI::ValidationError("only tenon weights keep and switch take a FILE");
   if (!takes_file && !options->group.empty())
     throw CLI::ValidationError("only tenon weights keep and switch take a --group");
+  if (is_ls && options->device != "cpu")
+    throw CLI::ValidationError(
+        "tenon weights ls shows the weights of all devices: leave out "
+        "--device");
   if (is_switch && options->file.empty())
     throw CLI::ValidationError("the file is missing: write tenon weights switch NAME FILE");
   if (!is_ls || options->name.empty()) return;
@@ -160,6 +164,11 @@ void add_weights(CLI::App* app, Options* options) {
                    "For keep and switch: admit members of this group too; it needs --directory")
       ->check(check_name)
       ->option_text("GROUP");
+  weights
+      ->add_option("--device", given.device,
+                   "For keep, switch and drop: the device in whose memory the weights lie, cpu "
+                   "unless told; cuda:0 is the first GPU")
+      ->option_text("DEVICE");
   weights
       ->add_option("--timeout", given.timeout,
                    "For drop: the seconds in which the keepers must end, 10 unless told")

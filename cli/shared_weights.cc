@@ -49,6 +49,7 @@ std::string shared_holders(const NameStatus& one) {
 
 void print_shared(const std::vector<NameStatus>& all) {
   Table table({{"NAME"},
+               {"DEVICE"},
                {"STATE"},
                {"VERSION", true},
                {"MEMORY", true},
@@ -57,7 +58,9 @@ void print_shared(const std::vector<NameStatus>& all) {
                {"HELD BY"}});
   for (const NameStatus& one : all) {
     const bool is_known = one.state == State::kLive || one.state == State::kLoading;
-    table.add({{safe_text(one.name)},
+    const shared_weights::NameAndDevice of = shared_weights::split_device_ending(one.name);
+    table.add({{safe_text(of.name)},
+               {of.device.empty() ? "cpu" : "GPU-" + of.device},
                {shared_state_name(one.state), shared_state_colour(one.state)},
                {is_known ? std::to_string(one.facts.version) : "-"},
                {is_known ? size_text(one.facts.segment_nbytes) : "-"},
@@ -70,13 +73,16 @@ void print_shared(const std::vector<NameStatus>& all) {
 
 Json shared_json(const NameStatus& one) {
   const bool is_known = one.state == State::kLive || one.state == State::kLoading;
-  Json json = {{"name", one.name},
+  const shared_weights::NameAndDevice of = shared_weights::split_device_ending(one.name);
+  Json json = {{"name", of.name},
+               {"device", of.device.empty() ? "cpu" : "cuda"},
                {"state", shared_state_name(one.state)},
                {"server_pid", one.server_pid},
                {"holders", one.holders},
                {"versions", Json::array()}};
   for (const shared_weights::VersionStatus& each : one.versions)
     json["versions"].push_back({{"version", each.version}, {"holders", each.holders}});
+  if (!of.device.empty()) json["device_uuid"] = of.device;
   if (!is_known) return json;
   json["nbytes"] = one.facts.segment_nbytes;
   json["file"] = one.facts.label;

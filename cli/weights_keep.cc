@@ -16,6 +16,7 @@
 
 #include "commands.h"
 #include "keeper_lock.h"
+#include "modules/shared_weights/on_device.h"
 #include "modules/shared_weights/place.h"
 #include "modules/shared_weights/publish.h"
 #include "modules/shared_weights/shared_weights.h"
@@ -112,6 +113,11 @@ Result<gid_t> group_of(const std::string& text) {
   return found->gr_gid;
 }
 
+Result<Place> place_of(const WeightsOptions& options, const shared_weights::Access& access) {
+  TENON_ASSIGN(const std::optional<int32_t> device, shared_weights::parse_device(options.device));
+  return shared_weights::choose_place_on(device, options.name, access);
+}
+
 Result<shared_weights::Access> access_of(const WeightsOptions& options) {
   shared_weights::Access access;
   access.directory = options.directory;
@@ -124,6 +130,7 @@ Result<shared_weights::Access> access_of(const WeightsOptions& options) {
 std::string drop_command(const WeightsOptions& options) {
   std::string command = "tenon weights drop " + options.name;
   if (!options.directory.empty()) command += " --directory " + options.directory;
+  if (options.device != "cpu") command += " --device " + options.device;
   return command;
 }
 
@@ -131,11 +138,13 @@ Status say_kept(const WeightsOptions& options, const SharedWeights& kept) {
   const auto info = kept.info();
   const uint64_t nbytes = kept.segment().nbytes();
   const std::string what = size_text(nbytes) + " of " + info.facts.label +
-                           format(", version %llu", as_llu(info.facts.version));
+                           format(", version %llu", as_llu(info.facts.version)) +
+                           (options.device == "cpu" ? "" : " on " + options.device);
   if (options.json) {
     print_json({{"name", options.name},
                 {"pid", os::process_id()},
                 {"nbytes", nbytes},
+                {"device", options.device},
                 {"file", info.facts.label},
                 {"version", info.facts.version},
                 {"loaded", kept.loaded_here()}});
@@ -162,6 +171,7 @@ Status follow_versions(const WeightsOptions& options, const shared_weights::Acce
                        const os::Cancel* cancel, Ref<SharedWeights> kept) {
   shared_weights::OpenOptions how;
   how.access = access;
+  TENON_ASSIGN(how.device, shared_weights::parse_device(options.device));
   for (;;) {
     TENON_ASSIGN(const int changed, kept->changed_fd());
     if (ends_before(cancel, changed, -1)) return Status::ok();
@@ -181,11 +191,12 @@ Status follow_versions(const WeightsOptions& options, const shared_weights::Acce
 Status keep(const WeightsOptions& options) {
   TENON_ASSIGN(const os::Cancel* const cancel, cancel_by_signals());
   TENON_ASSIGN(shared_weights::Access access, access_of(options));
-  TENON_ASSIGN(const Place place, shared_weights::choose_place(options.name, access));
+  TENON_ASSIGN(const Place place, place_of(options, access));
   TENON_ASSIGN(const KeeperLock lock, KeeperLock::take(place));
   KeepProgress progress(options.name);
   shared_weights::OpenOptions how;
   how.access = std::move(access);
+  TENON_ASSIGN(how.device, shared_weights::parse_device(options.device));
   how.progress = [&progress](uint64_t done, uint64_t total) { progress.show(done, total); };
   std::optional<std::string> file;
   if (!options.file.empty()) file = options.file;
@@ -211,6 +222,7 @@ Status switch_version(const WeightsOptions& options) {
   KeepProgress progress(options.name);
   shared_weights::OpenOptions how;
   TENON_ASSIGN(how.access, access_of(options));
+  TENON_ASSIGN(how.device, shared_weights::parse_device(options.device));
   how.progress = [&progress](uint64_t done, uint64_t total) { progress.show(done, total); };
   Result<Ref<SharedWeights>> published = shared_weights::publish_file(
       options.file, options.name, how, os::Wait{.cancel = keeper_cancel});
@@ -265,11 +277,11 @@ int switch_weights(const WeightsOptions& options) {
 }
 
 int drop_weights(const WeightsOptions& options) {
-  Result<Place> place = shared_weights::choose_place(options.name, {options.directory, {}});
+  Result<Place> place = place_of(options, {options.directory, {}});
   if (!place.is_ok()) return report(options, place.status());
   const auto patience_ns = static_cast<int64_t>(options.timeout * 1e9);
   Result<std::vector<pid_t>> ended = end_keepers(place.value(), patience_ns);
-  // choose_place() makes the default directory.
+  // place_of() makes the default directory.
   shared_weights::remove_empty_directory(place.value());
   if (!ended.is_ok()) return report(options, ended.status());
   const std::vector<pid_t>& pids = ended.value();

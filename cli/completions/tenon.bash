@@ -53,7 +53,7 @@ _tenon() {
     verify) ;;
     export) options+=" --bytecode --no-bytecode --methods --lower --forks-at-once --flatbuffer --debug-tables --package --module" ;;
     convert) options+=" --form --duplicate-shared --skip" ;;
-    weights) options+=" --directory --group --timeout" ;;
+    weights) options+=" --directory --group --device --timeout" ;;
     bench) options+=" --quick" ;;
   esac
   if [[ $current == -* ]]; then

@@ -54,6 +54,9 @@ class PieceMapping {
   // rounded up to what the device can allocate. UNSUPPORTED: this machine has no such handles.
   enum class Handles : uint8_t { kFd, kFabric };
   static Result<PieceMapping> create(uint64_t nbytes, int32_t device, Handles handles);
+  // Takes the write access of this process away. UNSUPPORTED: the device does not know read-only
+  // access, and the access is as before.
+  Status make_read_only(int32_t device) { return give_access(device, true); }
   PieceMapping(PieceMapping&& other) noexcept
       : base_(std::exchange(other.base_, 0)),
         nbytes_(std::exchange(other.nbytes_, 0)),

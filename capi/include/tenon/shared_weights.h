@@ -20,6 +20,11 @@
  * is /dev/shm/tenon-weights-UID, which belongs to the user alone. The processes of several
  * containers share weights in a directory that is mounted into all of them.
  *
+ * The weights may lie in the memory of a CUDA device instead (options.device). Then the device has
+ * one copy for all processes. Each of them maps that copy, read-only where the device knows such
+ * access. The device's memory is freed when the last of them has ended. A child of fork cannot use
+ * weights of a device that it has inherited.
+ *
  * The form of the file is one that tenon_open_weights reads. The shards of an index (*.index.json)
  * are loaded together, as one memory under one name. The tensors are views of one FROZEN
  * segment, so they can be sent to other processes too. A tensor that no view can show, because its
@@ -75,6 +80,14 @@ typedef struct tenon_shared_weights_options {
   tenon_shared_weights_progress progress;
   /** The first argument of `progress`. */
   void *progress_context;
+  /**
+   * Borrowed: the device in whose memory the weights lie, "cpu" or "cuda:N". N is the number of
+   * the device in this process. NULL means "cpu". A name on a device means other weights than the
+   * same name on another device or on the CPU. A process may call the device by another number
+   * than its peers, because the files of the name have the UUID of the device. The file is streamed
+   * to the device, and is never whole in the memory of the CPU.
+   */
+  const char *device;
 } tenon_shared_weights_options;
 
 /** Facts about shared weights. They change when other processes come and go. */
@@ -125,7 +138,8 @@ typedef struct tenon_shared_weights_info {
  *                      failure.
  * @param[out] err      optional, see rule 2 in tenon.h.
  * @return TENON_OK, or
- * - TENON_INVALID_ARGUMENT: a name or a directory that is not allowed; an empty file.
+ * - TENON_INVALID_ARGUMENT: a name or a directory that is not allowed; an empty file; a device that
+ *   this process does not see.
  * - TENON_NOT_FOUND: there is no such file or directory; or the path is NULL, and no process has
  *   the weights.
  * - TENON_PERMISSION with the detail "field": the name stands for another file, or for another
@@ -135,12 +149,15 @@ typedef struct tenon_shared_weights_info {
  * - TENON_TIMEOUT, TENON_WOULD_BLOCK: the wait ended while another process was loading, or did not
  *   answer. The detail "pid" names that process, which may be stopped (SIGSTOP).
  * - TENON_INTERRUPTED, TENON_CANCELLED.
- * - TENON_RESOURCE_EXHAUSTED: no memory, or a limit. "max_nbytes" is one of the limits.
+ * - TENON_RESOURCE_EXHAUSTED: no memory, or a limit. "max_nbytes" and "device memory" are some of
+ *   the limits.
  * - TENON_CORRUPT: the file changed while it was loaded, or is broken; or another program listens
  *   on the socket.
  * - TENON_INCOMPATIBLE: a process has the weights with a later version of Tenon.
  * - TENON_UNSUPPORTED: a file of another kind, as from tenon_open_weights; a directory on a network
- *   file system.
+ *   file system. For a device: there is no driver, it cannot lend the device's memory by an fd, or
+ *   this process is a child of fork. With the detail "name": no view of the device's memory can
+ * show that tensor, because its record is compressed, misaligned or of the other byte order.
  * - TENON_IO.
  * @since 0.1. Any thread may call this function. A child of fork that calls it has weights of its
  *         own, and the weights that it has inherited stay readable but are not handed on.
@@ -200,6 +217,8 @@ TENON_API tenon_status tenon_publish_shared_weights(const char *path, const char
  * - TENON_INVALID_ARGUMENT: no tensor, a value that is no tensor, or a name twice.
  * - TENON_UNSUPPORTED: a safetensors file has no such element type; or a tensor is sparse,
  *   quantised, conjugated lazily, or on another device than the CPU. The detail "name" names it.
+ *   Or options.device names another device than the CPU: save the tensors to a file
+ *   (tenon_save_weights), and publish that file.
  * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_publish_shared_weights_values(

@@ -11,6 +11,7 @@
 #include "boundary.h"
 #include "handles.h"
 #include "module_lists.h"
+#include "modules/shared_weights/on_device.h"
 #include "modules/shared_weights/publish.h"
 #include "named_tensors.h"
 #include "text.h"
@@ -41,6 +42,8 @@ tenon::Result<OpenOptions> read_open_options(const tenon_shared_weights_options*
   }
   if (for_group) how.access.group = given.group;
   how.max_nbytes = given.max_nbytes;
+  TENON_ASSIGN(how.device,
+               tenon::shared_weights::parse_device(given.device != nullptr ? given.device : "cpu"));
   if (given.progress != nullptr) {
     how.progress = [call = given.progress, context = given.progress_context](
                        uint64_t done, uint64_t total) { call(context, done, total); };

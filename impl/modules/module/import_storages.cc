@@ -128,6 +128,9 @@ Result<StorageValueRef> ArchiveStorages::make(const ZipRecord& record, tensor::S
     TENON_ASSIGN(bytes, open(record, tensor::scalar_type_info(type), target));
   } else if (target != kCpu) {
     TENON_ASSIGN(bytes, filler_of(target).empty());
+  } else {
+    // A source on a device shows a storage without bytes there too.
+    TENON_ASSIGN(bytes, reader_->source()->shared_view(0, 0));
   }
   return StorageValue::create(type, numel, std::move(bytes));
 }

@@ -261,7 +261,8 @@ Result<Loaded> load_shard_values(const OpenedFile& index, uint64_t max_nbytes,
     return Status::ok();
   };
   Loaded loaded;
-  TENON_ASSIGN(loaded.segment, frozen_segment(values.file.nbytes, index, fill));
+  loaded.file_nbytes = values.file.nbytes;
+  TENON_ASSIGN(loaded.segment, frozen_segment(loaded.file_nbytes, index, fill));
   return loaded;
 }
 
@@ -358,6 +359,7 @@ Result<Loaded> load_file(const OpenedFile& file, uint64_t max_nbytes, std::atomi
     done->store(before, std::memory_order_relaxed);
     return read_all(pieces, begin, done, report, waiter);
   };
+  loaded.file_nbytes = merged->nbytes;
   TENON_ASSIGN(loaded.segment, frozen_segment(loaded.file_offset + merged->nbytes, file, fill));
   return loaded;
 }

@@ -11,6 +11,7 @@
 #include "base/counted.h"
 #include "base/status.h"
 #include "memory/segment.h"
+#include "modules/shared_weights/device_block.h"
 #include "modules/shared_weights/packets.h"
 #include "modules/weights/shard_index.h"
 #include "modules/weights/weights.h"
@@ -46,8 +47,8 @@ std::string label_of(const OpenedFile& file);
 struct Loaded {
   Ref<memory::Segment> segment;  // frozen, and in the identity cache
   uint64_t file_offset = 0;      // where byte 0 of the file lies in it
-  // The file ends with the segment.
-  uint64_t file_nbytes() const noexcept { return segment->nbytes() - file_offset; }
+  uint64_t file_nbytes = 0;      // from there; of the merged file for an index
+  DeviceBlock device;            // for weights on a device (on_device.h)
 };
 
 // Where byte 0 of the file goes, so that the tensors of a safetensors file begin at a multiple of

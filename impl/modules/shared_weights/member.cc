@@ -164,7 +164,8 @@ Result<std::shared_ptr<Member>> Member::serve(Place place, Holds holds, Facts fa
 }
 
 Result<std::shared_ptr<Member>> Member::watch(Place place, Holds holds, ForkClosed watch,
-                                              Facts facts, int32_t server_pid, Segment* segment) {
+                                              Facts facts, int32_t server_pid, Segment* segment,
+                                              DeviceBlock device) {
   auto member = std::make_shared<Member>(std::move(place), std::move(facts));
   auto tail = std::make_unique<MemberTail>(member);
   {
@@ -185,6 +186,8 @@ Result<std::shared_ptr<Member>> Member::watch(Place place, Holds holds, ForkClos
       return served;
     }
     member->holds_ = std::move(holds);
+    member->device_fd_ = std::move(device.fd);
+    member->device_block_ = Weak<device::CudaSharedBlock>(device.block.get());
   }
   segment->attach_tail(std::move(tail));
   return member;
@@ -196,18 +199,30 @@ std::shared_ptr<Member> Member::of(const Segment& segment) noexcept {
   return tail->member();
 }
 
-void Member::lend(Segment* segment, uint64_t file_offset) {
+void Member::lend(Segment* segment, uint64_t file_offset, DeviceBlock device) {
   segment->attach_tail(std::make_unique<MemberTail>(shared_from_this()));
   const std::lock_guard<std::mutex> lock(member_state().mutex);
   facts_.segment_nbytes = segment->nbytes();
   facts_.file_offset = file_offset;
   segment_ = segment;
+  device_fd_ = std::move(device.fd);
+  device_block_ = Weak<device::CudaSharedBlock>(device.block.get());
   std::vector<int> gone;
   for (auto& [fd, client] : clients_) {
     if (client.phase == Phase::kWaits && !send_weights(&client)) gone.push_back(fd);
   }
   for (const int fd : gone) drop_client(fd);
   member_state().tick.request(kResendNs);
+}
+
+Ref<device::CudaSharedBlock> Member::device_block() const {
+  const std::lock_guard<std::mutex> lock(member_state().mutex);
+  return device_block_.lock();
+}
+
+void Member::set_device_block(const Ref<device::CudaSharedBlock>& block) {
+  const std::lock_guard<std::mutex> lock(member_state().mutex);
+  device_block_ = Weak<device::CudaSharedBlock>(block.get());
 }
 
 Member::Info Member::info() const {
@@ -272,8 +287,10 @@ bool Member::send_weights(Client* client) {
   Result<int> fd = segment_->lending_fd();
   if (!fd.is_ok()) return false;
   int error = 0;
-  if (send_packet(client->socket.get(), encode_packet(PacketKind::kWeights, facts),
-                  std::span(&fd.value(), 1), &error)) {
+  // The memory of a device comes first.
+  const std::array<int, 2> fds{device_fd_.get(), fd.value()};
+  const std::span<const int> sent = std::span(fds).subspan(device_fd_.is_open() ? 0 : 1);
+  if (send_packet(client->socket.get(), encode_packet(PacketKind::kWeights, facts), sent, &error)) {
     client->phase = Phase::kHolder;
     return true;
   }
@@ -555,6 +572,7 @@ void Member::leave() noexcept {
     is_leaving_ = true;
     is_electing_ = false;
     stop_serving();
+    device_fd_.reset();  // which keeps the memory of the device
   }
   ForkClosed place_lock;
   for (int i = 0; i < kLeaveTries && !place_lock.is_open(); ++i) {
@@ -573,6 +591,7 @@ void Member::leave() noexcept {
   holds_.name.reset();
   changed_.reset();
   segment_ = nullptr;
+  device_block_ = {};
   std::erase_if(all.members, [&](const auto& each) { return each.get() == this; });
 }
 

@@ -21,6 +21,7 @@
 #include "base/fork.h"
 #include "base/status.h"
 #include "memory/segment.h"
+#include "modules/shared_weights/device_block.h"
 #include "modules/shared_weights/fork_closed.h"
 #include "modules/shared_weights/packets.h"
 #include "modules/shared_weights/place.h"
@@ -45,7 +46,7 @@ class Member : public std::enable_shared_from_this<Member> {
   // Joins with weights that a server gave. `watch` is the connection to that server.
   static Result<std::shared_ptr<Member>> watch(Place place, Holds holds, ForkClosed watch,
                                                Facts facts, int32_t server_pid,
-                                               memory::Segment* segment);
+                                               memory::Segment* segment, DeviceBlock device = {});
   // The member that the segment has in this process. Null: it has none.
   static std::shared_ptr<Member> of(const memory::Segment& segment) noexcept;
 
@@ -53,10 +54,15 @@ class Member : public std::enable_shared_from_this<Member> {
   std::atomic<uint64_t>* done() noexcept { return &done_; }
   // For the process that loads: the weights are complete. The processes that wait get them. The
   // member becomes a tail of the segment.
-  void lend(memory::Segment* segment, uint64_t file_offset);
+  void lend(memory::Segment* segment, uint64_t file_offset, DeviceBlock device = {});
   // Stops serving and watching, gives up the hold, and removes the files if no other process holds
   // the weights. Waits for NAME.lock for a moment. Further calls do nothing.
   void leave() noexcept;
+
+  // The mapping of weights on a device, if this process has one. Another opening of the weights in
+  // this process uses it too.
+  Ref<device::CudaSharedBlock> device_block() const;
+  void set_device_block(const Ref<device::CudaSharedBlock>& block);
 
   struct Info {
     Facts facts;
@@ -137,6 +143,9 @@ class Member : public std::enable_shared_from_this<Member> {
   int64_t pause_ns_ = 0;          // between two attempts to elect
   int64_t watched_since_ns_ = 0;  // when `watch_` was connected, on the monotonic clock
   memory::Segment* segment_ = nullptr;  // null while the process loads
+  // Of weights on a device. The mapping is the tensors', and ends before the segment.
+  ForkClosed device_fd_;
+  Weak<device::CudaSharedBlock> device_block_;
   std::unordered_map<int, Client> clients_;
 };
 

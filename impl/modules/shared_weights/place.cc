@@ -26,6 +26,8 @@ constexpr std::string_view kLockEnding = ".lock";
 constexpr std::string_view kHoldEnding = ".hold";
 constexpr std::string_view kTurnEnding = ".turn";
 constexpr size_t kMaxNameNbytes = 200;
+constexpr std::string_view kDeviceEnding = "@cuda-";
+constexpr size_t kUuidNbytes = 36;  // as text: 32 digits and 4 hyphens
 // os::listen_local() prepares a socket under such a name.
 constexpr std::string_view kMakingSocket = ".tenon-";
 constexpr int64_t kMakingNs = 60'000'000'000;
@@ -38,6 +40,8 @@ Status check_name(const std::string& name) {
   if (name.empty()) return refuse("is empty");
   if (name.size() > kMaxNameNbytes) return refuse("is longer than 200 bytes");
   if (name.front() == '.') return refuse("begins with a dot");
+  if (!split_device_ending(name).device.empty())
+    return refuse("ends as the names of weights on a device do: give the device as an option");
   const bool is_text = tensor::is_utf8(name) && std::ranges::none_of(name, [](char each) {
                          return static_cast<unsigned char>(each) < 0x20 || each == '/';
                        });
@@ -82,10 +86,29 @@ bool is_unheld(const Place& place, uint64_t version) {
 
 }  // namespace
 
-Result<Place> choose_place(const std::string& name, const Access& access) {
+std::string device_ending(const cuda::Uuid& uuid) {
+  std::string ending(kDeviceEnding);
+  for (size_t i = 0; i < uuid.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) ending += '-';
+    ending += format("%02x", std::to_integer<unsigned>(uuid[i]));
+  }
+  return ending;
+}
+
+NameAndDevice split_device_ending(const std::string& file_name) {
+  if (file_name.size() < kDeviceEnding.size() + kUuidNbytes) return {file_name, {}};
+  const size_t uuid_at = file_name.size() - kUuidNbytes;
+  const size_t ending_at = uuid_at - kDeviceEnding.size();
+  if (file_name.compare(ending_at, kDeviceEnding.size(), kDeviceEnding) != 0)
+    return {file_name, {}};
+  return {file_name.substr(0, ending_at), file_name.substr(uuid_at)};
+}
+
+Result<Place> choose_place(const std::string& name, const Access& access,
+                           const std::string& ending) {
   TENON_TRY(check_name(name));
   Place place;
-  place.name = name;
+  place.name = name + ending;
   if (access.directory.empty()) {
     if (access.group)
       return invalid(

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "cuda/device.h"
 #include "modules/shared_weights/fork_closed.h"
 
 namespace tenon::shared_weights {
@@ -22,7 +23,7 @@ struct Access {
 
 struct Place {
   std::string directory;
-  std::string name;
+  std::string name;    // with device_ending() for weights on a device
   std::string socket;  // the server listens here
   std::string lock;    // held exclusively for microseconds, while the server changes
   std::string hold;    // held shared by each process that has a version of the weights
@@ -40,7 +41,19 @@ struct Place {
 // empty, too long, begins with a dot, or has a slash or a control character; the directory is not
 // absolute; a group without a directory. NOT_FOUND: there is no such directory. UNSUPPORTED: it is
 // on a network file system. PERMISSION: the default directory belongs to another user.
-Result<Place> choose_place(const std::string& name, const Access& access);
+// `ending` is that of the device on which the weights lie, or empty.
+Result<Place> choose_place(const std::string& name, const Access& access,
+                           const std::string& ending = {});
+
+// The names of the files of weights on a device have an ending with the UUID of the device. So the
+// same weights can lie on several devices and in the CPU's memory. The number of a device would not
+// do, because it is another one in each container.
+std::string device_ending(const cuda::Uuid& uuid);
+struct NameAndDevice {
+  std::string name;
+  std::string device;  // the UUID in hexadecimal digits; empty for the CPU
+};
+NameAndDevice split_device_ending(const std::string& file_name);
 // The directory of this user in /dev/shm, which is the default.
 std::string default_directory();
 // The files of a name in a directory that the caller has checked.

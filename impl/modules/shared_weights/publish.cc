@@ -10,6 +10,7 @@
 
 #include "base/fork.h"
 #include "modules/shared_weights/load.h"
+#include "modules/shared_weights/on_device.h"
 #include "modules/shared_weights/packets.h"
 #include "modules/shared_weights/values.h"
 #include "os/host.h"
@@ -43,7 +44,7 @@ class Publishing {
   Result<ForkClosed> take_turn();
   Status pause();
   // Null: the state of the name is changing, and the caller tries again.
-  Result<Ref<SharedWeights>> try_switch(const Loaded& loaded, Facts facts,
+  Result<Ref<SharedWeights>> try_switch(Loaded* loaded, Facts facts,
                                         const Ref<weights::Weights>& weights);
   // Tells the server that this process takes NAME.sock. The server looks there when the connection
   // hangs up. Not open: nobody listens. WOULD_BLOCK: the caller tries again.
@@ -146,7 +147,7 @@ Status Publishing::hear_answer(int socket, int32_t server_pid) {
   return status(Code::kPermission, "are for its own user only: publish them as that user");
 }
 
-Result<Ref<SharedWeights>> Publishing::try_switch(const Loaded& loaded, Facts facts,
+Result<Ref<SharedWeights>> Publishing::try_switch(Loaded* loaded, Facts facts,
                                                   const Ref<weights::Weights>& weights) {
   TENON_TRY(make_directory(place_));
   Result<ForkClosed> server = tell_server();
@@ -190,10 +191,10 @@ Result<Ref<SharedWeights>> Publishing::try_switch(const Loaded& loaded, Facts fa
   } leave{member.get()};
   remove_older_holds(place_, version);
   locked.value().reset();
-  member->lend(loaded.segment.get(), loaded.file_offset);
+  member->lend(loaded->segment.get(), loaded->file_offset, std::move(loaded->device));
   leave.member = nullptr;
   server.value().reset();
-  return Ref<SharedWeights>::adopt(new SharedWeights(loaded.segment, weights, member, true));
+  return Ref<SharedWeights>::adopt(new SharedWeights(loaded->segment, weights, member, true));
 }
 
 Result<Ref<SharedWeights>> Publishing::run(const Prepare& prepare) {
@@ -209,14 +210,15 @@ Result<Ref<SharedWeights>> Publishing::run(const Prepare& prepare) {
   Facts facts;
   facts.loader_pid = os::process_id();
   const uint64_t generation = fork_generation();
-  TENON_ASSIGN(const Loaded loaded, prepare(waiter_, &facts));
+  TENON_ASSIGN(Loaded loaded, prepare(waiter_, &facts));
   if (generation != fork_generation())
     return Status(Code::kUnsupported, "a child of fork cannot go on with a load of its parent");
   TENON_ASSIGN(const Ref<weights::Weights> weights,
-               weights_of(loaded.segment, loaded.file_offset, loaded.file_nbytes(), facts.label));
+               weights_in(loaded.segment, loaded.device.block, loaded.file_offset,
+                          loaded.file_nbytes, facts.label));
   sweep_dead_names(place_);
   for (;;) {
-    Result<Ref<SharedWeights>> published = try_switch(loaded, facts, weights);
+    Result<Ref<SharedWeights>> published = try_switch(&loaded, facts, weights);
     if (!published.is_ok() || published.value()) return published;
     TENON_TRY(pause());
   }
@@ -226,13 +228,14 @@ Result<Ref<SharedWeights>> Publishing::run(const Prepare& prepare) {
 
 Result<Ref<SharedWeights>> publish_file(const std::string& path, const std::string& name,
                                         const OpenOptions& options, const os::Wait& wait) {
-  TENON_ASSIGN(Place place, choose_place(name, options.access));
+  TENON_ASSIGN(Place place, choose_place_on(options.device, name, options.access));
   TENON_ASSIGN(const OpenedFile file, open_file(path));
   TENON_TRY(check_size(path, file.identity.nbytes, options.max_nbytes));
   Publishing publishing(std::move(place), wait);
   return publishing.run([&](const os::Waiter& waiter, Facts* facts) -> Result<Loaded> {
     facts->file = file.identity;
     facts->label = label_of(file);
+    if (options.device) facts->memory = MemoryKind::kDevice;
     std::atomic<uint64_t> done{0};
     const uint64_t generation = fork_generation();
     const auto report = [&]() -> Status {
@@ -241,14 +244,19 @@ Result<Ref<SharedWeights>> publish_file(const std::string& path, const std::stri
       return {Code::kUnsupported, "a child of fork cannot go on with a load of its parent"};
     };
     TENON_TRY(report());
-    return load_file(file, options.max_nbytes, &done, report, waiter);
+    return load_on(options.device, file, options.max_nbytes, &done, report, waiter);
   });
 }
 
 Result<Ref<SharedWeights>> publish_values(std::span<const weights::SavedTensor> values,
                                           const std::string& name, const OpenOptions& options,
                                           const os::Wait& wait) {
-  TENON_ASSIGN(Place place, choose_place(name, options.access));
+  if (options.device)
+    return Status(Code::kUnsupported,
+                  "tensors are published into the CPU's memory: save them to a file, and publish "
+                  "that file for the device")
+        .with("option", "device");
+  TENON_ASSIGN(Place place, choose_place_on({}, name, options.access));
   TENON_ASSIGN(const ValuesFile file, layout_values(values));
   TENON_TRY(check_size(kValuesLabel, file.nbytes, options.max_nbytes));
   Publishing publishing(std::move(place), wait);

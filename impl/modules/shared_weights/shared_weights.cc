@@ -10,6 +10,7 @@
 
 #include "base/fork.h"
 #include "modules/shared_weights/load.h"
+#include "modules/shared_weights/on_device.h"
 #include "modules/shared_weights/packets.h"
 #include "os/host.h"
 #include "os/limits.h"
@@ -59,7 +60,8 @@ class Opening {
   // Each of these returns null if the state of the name has changed and the caller tries again.
   Result<Ref<SharedWeights>> try_once();
   Result<Ref<SharedWeights>> attach(ForkClosed socket);
-  Result<Ref<SharedWeights>> take(const Facts& facts, os::Fd fd, Holds holds, ForkClosed socket);
+  Result<Ref<SharedWeights>> take(const Facts& facts, std::vector<os::Fd> fds, Holds holds,
+                                  ForkClosed socket);
   Result<Ref<SharedWeights>> become_first(ForkClosed place_lock);
   Result<Ref<SharedWeights>> load(const std::shared_ptr<Member>& member);
 
@@ -162,7 +164,7 @@ Status Opening::pause() {
   return waiter_.pause(pause_ns, "shared weights");
 }
 
-Result<Ref<SharedWeights>> Opening::take(const Facts& facts, os::Fd fd, Holds holds,
+Result<Ref<SharedWeights>> Opening::take(const Facts& facts, std::vector<os::Fd> fds, Holds holds,
                                          ForkClosed socket) {
   if (facts.version > kFirstVersion) {
     TENON_ASSIGN(holds.version, try_version_hold(place_, facts.version));
@@ -176,25 +178,39 @@ Result<Ref<SharedWeights>> Opening::take(const Facts& facts, os::Fd fd, Holds ho
   }
   if (file_ && file_->identity != facts.file)
     return not_tenon(Status(Code::kCorrupt, "the server lends another file than it says"));
-  if (facts.memory != MemoryKind::kFrozen)
+  const bool on_device = facts.memory == MemoryKind::kDevice;
+  if (!on_device && facts.memory != MemoryKind::kFrozen)
     return not_tenon(Status(Code::kIncompatible, "this library cannot open memory of that kind"));
+  if (on_device != options_.device.has_value() || fds.size() != (on_device ? 2U : 1U))
+    return not_tenon(Status(Code::kCorrupt, "the server lends memory of another device"));
+  for (os::Fd& each : fds) each.mark_foreign();
+  os::Fd& fd = fds.back();
   share::OpenOptions how;
   how.access = memory::Access::kReadOnly;
-  fd.mark_foreign();
   Result<Ref<Segment>> opened = share::open_segment(
       fd.get(), memory::Access::kReadOnly, facts.segment_nbytes, facts.segment_nbytes, how, &fd);
   if (!opened.is_ok()) return not_tenon(opened.status());
   Ref<Segment> segment = std::move(opened).value();
   if (segment->mode() != memory::Mode::kFrozen || !segment->frozen())
     return not_tenon(Status(Code::kCorrupt, "the memory is not frozen, so it could change"));
-  TENON_TRY(segment->check_pages(0, segment->nbytes()));
-  TENON_ASSIGN(Ref<weights::Weights> weights,
-               weights_of(segment, facts.file_offset, facts.file_nbytes(), facts.label));
+  // Of weights on a device, the holes of the segment are never read.
+  if (!on_device) TENON_TRY(segment->check_pages(0, segment->nbytes()));
   // This process may have the weights already. Then one member of it is enough.
   std::shared_ptr<Member> member = Member::of(*segment);
+  DeviceBlock device;
+  if (on_device && member) device.block = member->device_block();
+  if (on_device && !device.block) {
+    Result<DeviceBlock> mapped = open_block(fds.front(), *options_.device, segment);
+    if (!mapped.is_ok()) return not_tenon(mapped.status());
+    device = std::move(mapped).value();
+    if (member) member->set_device_block(device.block);
+  }
+  const Ref<device::CudaSharedBlock> block = device.block;
+  TENON_ASSIGN(Ref<weights::Weights> weights,
+               weights_in(segment, block, facts.file_offset, facts.file_nbytes(), facts.label));
   if (!member) {
     TENON_ASSIGN(member, Member::watch(place_, std::move(holds), std::move(socket), facts,
-                                       server_pid_, segment.get()));
+                                       server_pid_, segment.get(), std::move(device)));
   }
   return Ref<SharedWeights>::adopt(
       new SharedWeights(std::move(segment), std::move(weights), std::move(member), false));
@@ -254,9 +270,9 @@ Result<Ref<SharedWeights>> Opening::attach(ForkClosed socket) {
       return os::with_fd_limit(errno_status(EMFILE, "taking the fd of shared weights"));
     std::vector<os::Fd> taken;
     fds.move_to(taken);
-    if (packet.kind != PacketKind::kWeights || taken.size() != 1)
+    if (packet.kind != PacketKind::kWeights || taken.empty())
       return not_tenon(Status(Code::kCorrupt, "the server sent no weights"));
-    return take(packet.facts, std::move(taken.front()), std::move(holds), std::move(socket));
+    return take(packet.facts, std::move(taken), std::move(holds), std::move(socket));
   }
 }
 
@@ -269,12 +285,12 @@ Result<Ref<SharedWeights>> Opening::load(const std::shared_ptr<Member>& member) 
     return {Code::kUnsupported, "a child of fork cannot go on with a load of its parent"};
   };
   TENON_TRY(report_done());
-  TENON_ASSIGN(Loaded loaded,
-               load_file(*file_, options_.max_nbytes, member->done(), report_done, waiter_));
+  TENON_ASSIGN(Loaded loaded, load_on(options_.device, *file_, options_.max_nbytes, member->done(),
+                                      report_done, waiter_));
   TENON_ASSIGN(Ref<weights::Weights> weights,
-               weights_of(loaded.segment, loaded.file_offset, loaded.file_nbytes(),
-                          member->info().facts.label));
-  member->lend(loaded.segment.get(), loaded.file_offset);
+               weights_in(loaded.segment, loaded.device.block, loaded.file_offset,
+                          loaded.file_nbytes, member->info().facts.label));
+  member->lend(loaded.segment.get(), loaded.file_offset, std::move(loaded.device));
   return Ref<SharedWeights>::adopt(
       new SharedWeights(std::move(loaded.segment), std::move(weights), member, true));
 }
@@ -303,6 +319,7 @@ Result<Ref<SharedWeights>> Opening::become_first(ForkClosed place_lock) {
   facts.file = file_->identity;
   facts.loader_pid = os::process_id();
   facts.label = label_of(*file_);
+  if (options_.device) facts.memory = MemoryKind::kDevice;
   Result<std::shared_ptr<Member>> serving = Member::serve(place_, std::move(holds), facts);
   if (!serving.is_ok()) {
     (void)remove_if_last(place_, -1);
@@ -387,7 +404,7 @@ Result<uint64_t> SharedWeights::wait_changed(const os::Wait& wait) const {
 Result<Ref<SharedWeights>> SharedWeights::open(const std::optional<std::string>& path,
                                                const std::string& name, const OpenOptions& options,
                                                const os::Wait& wait) {
-  TENON_ASSIGN(Place place, choose_place(name, options.access));
+  TENON_ASSIGN(Place place, choose_place_on(options.device, name, options.access));
   std::optional<OpenedFile> file;
   if (path) {
     TENON_ASSIGN(file, open_file(*path));

@@ -23,6 +23,8 @@ namespace tenon::shared_weights {
 struct OpenOptions {
   Access access;
   uint64_t max_nbytes = 0;  // the largest file that is loaded; 0: no limit
+  // The CUDA device in whose memory the weights lie. Nothing: they lie in the CPU's memory.
+  std::optional<int32_t> device;
   // Called on the thread of the opener while it loads or waits for the process that loads.
   std::function<void(uint64_t done, uint64_t total)> progress;
 };

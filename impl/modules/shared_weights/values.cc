@@ -54,6 +54,7 @@ Result<Loaded> load_values(const ValuesFile& file, FileIdentity* identity) {
     return segment;
   };
   Loaded loaded;
+  loaded.file_nbytes = file.nbytes;
   TENON_ASSIGN(loaded.segment, memory::with_spare(make));
   TENON_TRY(loaded.segment->freeze());
   loaded.segment = share::intern_segment(std::move(loaded.segment));

@@ -133,6 +133,7 @@ struct How {
   tenon_shared_weights_progress progress = nullptr;
   void* context = nullptr;
   uint32_t group = 0;  // 0: none
+  const char* device = nullptr;
 };
 
 using OpenCall = tenon_status (*)(const char*, const char*, const tenon_shared_weights_options*,
@@ -145,6 +146,7 @@ inline Opened open_weights(const Scene& scene, const How& how,
   options.progress = how.progress;
   options.progress_context = how.context;
   options.group = how.group;
+  options.device = how.device;
   options.flags = how.group != 0 ? uint32_t{TENON_SHARED_WEIGHTS_GROUP} : 0U;
   const tenon_wait wait = wait_ns(how.timeout_ns);
   Opened opened;
