@@ -1,5 +1,5 @@
 // `tenon convert`: reads a file of weights of any form, and writes its tensors as a safetensors
-// file or as a file of torch.save.
+// file, a file of torch.save or an archive of NumPy.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -37,16 +37,18 @@ struct Converted {
 Result<SavedForm> form_of_output(const ConvertOptions& options) {
   if (options.form == "safetensors") return SavedForm::kSafetensors;
   if (options.form == "torch") return SavedForm::kTorchSave;
+  if (options.form == "npz") return SavedForm::kNpz;
   const std::string_view to = options.to;
   if (to.ends_with(".safetensors")) return SavedForm::kSafetensors;
+  if (to.ends_with(".npz")) return SavedForm::kNpz;
   for (const std::string_view end : {".pt", ".pth", ".bin"}) {
     if (to.ends_with(end)) return SavedForm::kTorchSave;
   }
   return Status(Code::kInvalidArgument,
                 options.to +
                     ": the name does not say which form the file is to have: end it with "
-                    ".safetensors, .pt, .pth or .bin, or give --form safetensors or "
-                    "--form torch");
+                    ".safetensors, .pt, .pth, .bin or .npz, or give --form safetensors, "
+                    "--form torch or --form npz");
 }
 
 Result<Ref<Weights>> open_from(const std::string& from) {
@@ -105,11 +107,12 @@ Status refuse_to_leave_out(const ConvertOptions& options,
 }
 
 // The errors of the library name its flag, and this one names the option.
-Status sharing_error(const Status& status) {
+Status sharing_error(const Status& status, SavedForm form) {
   return {status.code(), "the tensors \"" + std::string(status.detail("name")) + "\" and \"" +
-                             std::string(status.detail("other")) +
-                             "\" share memory, which a safetensors file cannot say: give "
-                             "--duplicate-shared to write each of them whole, or --form torch"};
+                             std::string(status.detail("other")) + "\" share memory, which " +
+                             weights::form_text(form) +
+                             " cannot say: give --duplicate-shared to write each of them whole, "
+                             "or --form torch"};
 }
 
 Result<Converted> convert(const ConvertOptions& options) {
@@ -130,9 +133,8 @@ Result<Converted> convert(const ConvertOptions& options) {
                                                .shows_progress = !options.json}));
   const Status written = weights::write_weights(options.to, selected.tensors, saving, file.get());
   if (!written.is_ok()) {
-    const bool is_shared =
-        saving.form == SavedForm::kSafetensors && !written.detail("other").empty();
-    return is_shared ? sharing_error(written) : written;
+    const bool is_shared = saving.form != SavedForm::kTorchSave && !written.detail("other").empty();
+    return is_shared ? sharing_error(written, saving.form) : written;
   }
   TENON_TRY(file->commit());
   return converted;

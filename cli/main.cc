@@ -323,7 +323,7 @@ void add_commands(CLI::App* app, Options* options) {
     package->excludes(other);
 
   CLI::App* convert = add_command(
-      app, options, "convert", "Write the weights of a file as safetensors or as torch.save does",
+      app, options, "convert", "Write the weights of a file as safetensors, torch.save or NumPy",
       "tenon convert pytorch_model.bin model.safetensors", &options->convert.json);
   convert
       ->add_option("FROM", options->convert.from,
@@ -343,13 +343,13 @@ void add_commands(CLI::App* app, Options* options) {
   convert
       ->add_option(
           "--form", options->convert.form,
-          "safetensors, or torch for a file of torch.save. Unless told, the end of TO says "
-          "it: .safetensors, or .pt, .pth or .bin")
-      ->check(CLI::IsMember({"safetensors", "torch"}))
+          "safetensors, torch for a file of torch.save, or npz. Unless told, the end of TO says "
+          "it: .safetensors; .pt, .pth or .bin; or .npz")
+      ->check(CLI::IsMember({"safetensors", "torch", "npz"}))
       ->option_text("FORM");
   convert->add_flag("--duplicate-shared", options->convert.duplicate_shared,
                     "Write tensors that share memory whole, each of them. Without this option a "
-                    "safetensors file of such tensors is refused");
+                    "safetensors or .npz file of such tensors is refused");
   convert->add_flag("--skip", options->convert.skip,
                     "Leave out what TO cannot have, such as numbers and objects, with a line on "
                     "standard error for each. Without this option such a FROM is refused");

@@ -19,7 +19,7 @@ complete -c tenon -n __fish_use_subcommand -a gc -d 'Remove the names that nobod
 complete -c tenon -n __fish_use_subcommand -a inspect -d 'Show what a module, a package, a file of weights, a descriptor or a named file holds'
 complete -c tenon -n __fish_use_subcommand -a verify -d 'Check every byte of modules, packages and files of weights'
 complete -c tenon -n __fish_use_subcommand -a export -d 'Write a module again, or write several into a package'
-complete -c tenon -n __fish_use_subcommand -a convert -d 'Write the weights of a file as safetensors or as torch.save does'
+complete -c tenon -n __fish_use_subcommand -a convert -d 'Write the weights of a file as safetensors, torch.save or NumPy'
 complete -c tenon -n __fish_use_subcommand -a weights -d 'List the weights that processes share by a name, keep or drop them'
 complete -c tenon -n __fish_use_subcommand -a bench -d 'Measure lends between two processes'
 complete -c tenon -n "__fish_seen_subcommand_from $commands" -l json -d 'Print JSON'
@@ -52,7 +52,7 @@ complete -c tenon -n '__fish_seen_subcommand_from export' -l debug-tables -d 'Wr
 complete -c tenon -n '__fish_seen_subcommand_from export' -l package -d 'Write all files into one package'
 complete -c tenon -n '__fish_seen_subcommand_from export' -l module -x -d 'The module of a package that is written'
 complete -c tenon -n '__fish_seen_subcommand_from convert' -F
-complete -c tenon -n '__fish_seen_subcommand_from convert' -l form -x -a 'safetensors torch' -d 'The form of the new file'
+complete -c tenon -n '__fish_seen_subcommand_from convert' -l form -x -a 'safetensors torch npz' -d 'The form of the new file'
 complete -c tenon -n '__fish_seen_subcommand_from convert' -l duplicate-shared -d 'Write tensors that share memory whole'
 complete -c tenon -n '__fish_seen_subcommand_from convert' -l skip -d 'Leave out what the new file cannot have'
 complete -c tenon -n '__fish_seen_subcommand_from weights' -F -a 'ls keep drop switch'

@@ -180,14 +180,16 @@ const (
 	WeightsSafetensors WeightsForm = C.TENON_WEIGHTS_SAFETENSORS
 	// WeightsTorchSave is a dict of tensors, as torch.save writes it.
 	WeightsTorchSave WeightsForm = C.TENON_WEIGHTS_TORCH_SAVE
+	// WeightsNpz is an archive of arrays, as numpy.savez writes it.
+	WeightsNpz WeightsForm = C.TENON_WEIGHTS_NPZ
 )
 
 // SaveWeightsOptions say how to save weights. Nil and the zero value mean the defaults.
 type SaveWeightsOptions struct {
 	Form       WeightsForm
 	Durability Durability
-	// Write tensors that share memory whole, each of them. Otherwise a safetensors file of such
-	// tensors is refused.
+	// Write tensors that share memory whole, each of them. Otherwise a safetensors or .npz file
+	// of such tensors is refused.
 	DuplicateShared bool
 	Metadata        map[string]string // the texts of a safetensors file's __metadata__
 }

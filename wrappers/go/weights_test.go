@@ -121,6 +121,7 @@ func TestWeightsAreSaved(t *testing.T) {
 	}
 	for _, options := range []*tenon.SaveWeightsOptions{
 		{DuplicateShared: true}, {Form: tenon.WeightsTorchSave},
+		{DuplicateShared: true, Form: tenon.WeightsNpz},
 	} {
 		check(t, tenon.SaveWeights(path, shared, options))
 		weights := must(tenon.OpenWeights(path, nil))

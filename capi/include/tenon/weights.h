@@ -44,13 +44,16 @@ enum {
   TENON_WEIGHTS_SAFETENSORS = 0,
   /** A file as torch.save writes it of a dict of tensors. torch.load reads it, also with
    *  weights_only=True. Tensors whose memory overlaps share a storage in the file. */
-  TENON_WEIGHTS_TORCH_SAVE = 1
+  TENON_WEIGHTS_TORCH_SAVE = 1,
+  /** An archive of arrays (.npz) as numpy.savez writes it. numpy.load reads it. NumPy has no
+   *  bfloat16 and no 8-bit floats. */
+  TENON_WEIGHTS_NPZ = 2
 };
 
 enum {
   /**
-   * For TENON_WEIGHTS_SAFETENSORS: write each tensor with its own elements, also where tensors
-   * share memory. Without this flag such tensors are refused.
+   * For TENON_WEIGHTS_SAFETENSORS and TENON_WEIGHTS_NPZ: write each tensor with its own elements,
+   * also where tensors share memory. Without this flag such tensors are refused.
    */
   TENON_SAVE_DUPLICATE_SHARED = 1
 };
@@ -80,7 +83,7 @@ typedef struct tenon_save_weights_options {
    *  A key may not come twice. */
   const char *const *metadata_keys;
   const char *const *metadata_texts;
-  /** 0 for TENON_WEIGHTS_TORCH_SAVE. */
+  /** 0 unless the form is TENON_WEIGHTS_SAFETENSORS. */
   size_t metadata_count;
   /** May be NULL. */
   tenon_save_progress progress;

@@ -51,11 +51,12 @@ Status read_save_options(const tenon_save_weights_options* options, SaveOptions*
   TENON_TRY(read_struct(options, "tenon_save_weights_options", &given));
   TENON_TRY(check_flags(given.flags, TENON_SAVE_DUPLICATE_SHARED, "tenon_save_weights_options"));
   TENON_TRY(check_argument(given.reserved == 0, "options.reserved is not 0"));
-  TENON_TRY(check_argument(
-      given.form == TENON_WEIGHTS_SAFETENSORS || given.form == TENON_WEIGHTS_TORCH_SAVE,
-      "options.form is no TENON_WEIGHTS_*"));
-  out->form =
-      given.form == TENON_WEIGHTS_SAFETENSORS ? SavedForm::kSafetensors : SavedForm::kTorchSave;
+  static_assert(static_cast<int>(SavedForm::kTorchSave) == TENON_WEIGHTS_TORCH_SAVE &&
+                static_cast<int>(SavedForm::kNpz) == TENON_WEIGHTS_NPZ);
+  TENON_TRY(
+      check_argument(given.form >= TENON_WEIGHTS_SAFETENSORS && given.form <= TENON_WEIGHTS_NPZ,
+                     "options.form is no TENON_WEIGHTS_*"));
+  out->form = static_cast<SavedForm>(given.form);
   TENON_TRY(read_durability(given.durability, &out->durability));
   out->duplicates_shared = (given.flags & TENON_SAVE_DUPLICATE_SHARED) != 0;
   TENON_TRY(check_argument(given.metadata_count == 0 ||

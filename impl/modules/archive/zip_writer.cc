@@ -63,7 +63,9 @@ std::string archive_name_of(std::string_view path) {
 }
 
 Result<ZipWriter> ZipWriter::create(Sink* sink, ZipWriterOptions options) {
-  if (const char* fault = find_prefix_fault(options.prefix); fault != nullptr)
+  if (!options.has_prefix) options.prefix.clear();
+  const char* const fault = options.has_prefix ? find_prefix_fault(options.prefix) : nullptr;
+  if (fault != nullptr)
     return Status(Code::kInvalidArgument,
                   format("the archive's name \"%s\" %s", options.prefix.c_str(), fault));
   if (!is_power_of_two(options.alignment) || options.alignment > kMostAlignment) {
@@ -127,8 +129,8 @@ Status ZipWriter::put(std::span<const std::byte> bytes) {
 // Writes the local header. If the checksum follows the bytes, its field and those of the sizes are
 // zero, as the format demands.
 Status ZipWriter::start(std::string_view name, Entry entry) {
-  entry.name = options_.prefix;
-  entry.name.append("/").append(name);
+  if (options_.has_prefix) entry.name = options_.prefix + "/";
+  entry.name += name;
   entry.header_offset = position_;
   const bool later = (entry.flags & kHasDescriptor) != 0;
   const bool wide = is_wide(entry.nbytes) || is_wide(entry.stored_nbytes);
@@ -333,7 +335,11 @@ Status ZipWriter::put_end(uint64_t directory_offset) {
       .add(uint32_t{0});
   wide.add(count).add(count).add(directory_nbytes).add(directory_offset);
   wide.add(kLocatorSignature).add(uint32_t{0}).add(end_offset).add(uint32_t{1});
-  TENON_TRY(put(wide.bytes()));
+  // PyTorch always has these records. numpy.load knows an archive without arrays by its first
+  // bytes, which must be those of the narrow record.
+  const bool is_large =
+      count >= kIn64Short || is_wide(directory_nbytes) || is_wide(directory_offset);
+  if (options_.has_prefix || is_large) TENON_TRY(put(wide.bytes()));
   const auto narrow_count = static_cast<uint16_t>(std::min<uint64_t>(count, kIn64Short));
   Fields narrow_end;
   narrow_end.add(kEndSignature)

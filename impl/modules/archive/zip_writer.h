@@ -25,6 +25,9 @@ struct ZipWriterOptions {
   std::string prefix = "archive";  // the directory that all records are in
   // The alignment of each record's bytes in the file, in bytes: a power of two, at most 32768.
   uint64_t alignment = 64;
+  // false: the records are in no directory, and `prefix` is not read. The archive has the records
+  // of zip64 only if it needs them, and always with a prefix, as PyTorch's archives do.
+  bool has_prefix = true;
 };
 
 // The prefix that PyTorch gives to an archive at `path`: the file's name without its last

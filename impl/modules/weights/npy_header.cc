@@ -18,6 +18,9 @@ constexpr size_t kMostNpyDims = 64;
 // The magic, two bytes of version, and the length of the header in two or four bytes.
 constexpr size_t kNpyVersionAt = 6;
 constexpr size_t kNpyLengthAt = 8;
+constexpr size_t kNpyAlignment = 64;
+// NumPy leaves room for the most digits of the first size, so that an array can grow in its file.
+constexpr size_t kNpyMostDigits = 21;
 
 struct KnownDescr {
   std::string_view name;  // without the byte order
@@ -226,6 +229,27 @@ Result<NpyHeader> read_npy_header(const archive::ZipSource& source, uint64_t beg
   return Status(Code::kCorrupt, format("the array of NumPy needs %llu bytes, and %llu are left: "
                                        "the file is cut short. Copy or download it again",
                                        as_llu(header.nbytes), as_llu(rest)));
+}
+
+std::string npy_descr_of(ScalarType type) {
+  const auto* const known = std::ranges::find(kKnownDescrs, type, &KnownDescr::type);
+  if (known == std::end(kKnownDescrs)) return {};
+  return (tensor::scalar_type_info(type).nbytes > 1 ? "<" : "|") + std::string(known->name);
+}
+
+std::string npy_head(ScalarType type, std::span<const int64_t> sizes) {
+  std::string dict = "{'descr': '" + npy_descr_of(type) + "', 'fortran_order': False, 'shape': (";
+  for (size_t i = 0; i < sizes.size(); ++i)
+    dict += (i == 0 ? "" : " ") + std::to_string(sizes[i]) + (i + 1 < sizes.size() ? "," : "");
+  dict += sizes.size() == 1 ? ",), }" : "), }";
+  if (!sizes.empty()) dict.append(kNpyMostDigits - std::to_string(sizes[0]).size(), ' ');
+  std::string head("\x93NUMPY\x01\x00", kNpyLengthAt);
+  const size_t unpadded = head.size() + sizeof(uint16_t) + dict.size() + 1;
+  dict.append(kNpyAlignment - unpadded % kNpyAlignment, ' ');  // NumPy adds 64 to a whole multiple
+  dict += '\n';
+  const auto length = static_cast<uint16_t>(dict.size());  // 64 dimensions need less than 2 KiB
+  head.append(reinterpret_cast<const char*>(&length), sizeof length);
+  return head + dict;
 }
 
 }  // namespace tenon::weights

@@ -1,9 +1,11 @@
-// Reads the header of an array of NumPy (docs/format/numpy.md): its element type, its shape and
-// the place of its elements. read_npy() and read_npz() make weights of it.
+// Reads and makes the header of an array of NumPy (docs/format/numpy.md): its element type, its
+// shape and the place of its elements. read_npy() and read_npz() make weights of it, and
+// npz_output.cc writes it.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,5 +32,11 @@ struct NpyHeader {
 // text is CORRUPT. Time and memory are linear in the header.
 Result<NpyHeader> read_npy_header(const archive::ZipSource& source, uint64_t begin, uint64_t nbytes,
                                   uint64_t max_nbytes);
+
+// NumPy's word for little-endian elements of this type: "<f4". Empty: NumPy has no such type.
+std::string npy_descr_of(tensor::ScalarType type);
+// The header of a contiguous array, byte for byte as NumPy 2 makes it. Its size is a multiple of
+// 64. npy_descr_of() has a word for the type.
+std::string npy_head(tensor::ScalarType type, std::span<const int64_t> sizes);
 
 }  // namespace tenon::weights

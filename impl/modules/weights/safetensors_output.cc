@@ -39,28 +39,6 @@ bool is_two_numbers(const TensorValue& tensor) {
 
 std::string json_text(std::string_view text) { return nlohmann::json(text).dump(-1, ' ', false); }
 
-// A reader of the file could not share memory again.
-Status check_not_shared(std::span<const SavedTensor> tensors) {
-  std::vector<std::pair<ElementRange, const SavedTensor*>> ranges;
-  for (const SavedTensor& each : tensors) {
-    if (each.tensor->numel() != 0) ranges.emplace_back(range_of(*each.tensor), &each);
-  }
-  std::ranges::sort(ranges);
-  for (size_t i = 1; i < ranges.size(); ++i) {
-    const auto& [before, first] = ranges[i - 1];
-    const auto& [range, second] = ranges[i];
-    if (range.begin >= before.end) continue;
-    return saved_tensor_error(
-               Code::kInvalidArgument, first->name,
-               format("shares memory with \"%.200s\", which a safetensors file cannot say: "
-                      "save only one of them, write each of them whole (the flag "
-                      "DUPLICATE_SHARED), or save a file of torch.save",
-                      std::string(second->name).c_str()))
-        .with("other", std::string(second->name));
-  }
-  return Status::ok();
-}
-
 std::vector<Entry> entries_of(std::span<const SavedTensor> tensors) {
   std::vector<Entry> entries;
   entries.reserve(tensors.size());
@@ -154,7 +132,6 @@ Result<SafetensorsLayout> lay_out_safetensors(std::span<const SavedTensor> tenso
 
 Status write_safetensors(std::span<const SavedTensor> tensors, const SaveOptions& options,
                          SaveProgress* progress, archive::Sink* sink) {
-  if (!options.duplicates_shared) TENON_TRY(check_not_shared(tensors));
   TENON_ASSIGN(const SafetensorsLayout layout,
                lay_out_safetensors(tensors, options.metadata, kFileAlignment));
   progress->begin(layout.nbytes);

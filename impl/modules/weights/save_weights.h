@@ -1,6 +1,6 @@
 // Writes tensors under names as a new file of weights: a safetensors file, or a file as torch.save
-// writes it. docs/format/safetensors.md and archive.md describe the forms. tenon_save_weights and
-// `tenon convert` call these functions.
+// or numpy.savez writes it. The pages safetensors.md, archive.md and numpy.md of docs/format
+// describe the forms. tenon_save_weights and `tenon convert` call these functions.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,9 @@
 
 namespace tenon::weights {
 
-enum class SavedForm : uint8_t { kSafetensors, kTorchSave };
+enum class SavedForm : uint8_t { kSafetensors, kTorchSave, kNpz };
+// The words for a file of the form, with an article.
+const char* form_text(SavedForm form) noexcept;
 
 struct SavedTensor {
   std::string_view name;
@@ -54,7 +56,8 @@ class SaveProgress {
 struct SaveOptions {
   SavedForm form = SavedForm::kSafetensors;
   archive::Durability durability = archive::Durability::kNone;
-  // Write each tensor with its own elements in a safetensors file, also where tensors share memory.
+  // Write each tensor with its own elements, also where tensors share memory. In a file of
+  // torch.save they share it.
   bool duplicates_shared = false;
   std::map<std::string, std::string> metadata;  // of a safetensors file
   SaveProgress::Function progress = nullptr;

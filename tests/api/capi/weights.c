@@ -335,7 +335,7 @@ static void saved(void) {
   values[1] = new_zeros(kManyElements);
   tensors[0] = values[0];
   tensors[1] = values[1];
-  for (form = TENON_WEIGHTS_SAFETENSORS; form <= TENON_WEIGHTS_TORCH_SAVE; form++) {
+  for (form = TENON_WEIGHTS_SAFETENSORS; form <= TENON_WEIGHTS_NPZ; form++) {
     const int is_safetensors = form == TENON_WEIGHTS_SAFETENSORS;
     tenon_status status;
     SIZED(options);
@@ -405,7 +405,7 @@ static void not_saved(void) {
   options.metadata_texts = NULL;
   INVALID(tenon_save_weights(path, names, tensors, 1, &options, ERR));
   SIZED(options);
-  options.form = 2;
+  options.form = 3;
   INVALID(tenon_save_weights(path, names, tensors, 1, &options, ERR));
   SIZED(options);
   options.reserved = 1;

@@ -1,4 +1,4 @@
-"""tenon convert: files of weights become safetensors files and files of torch.save.
+"""tenon convert: files of weights become files of safetensors, of torch.save and of NumPy.
 
 tests/peers/weights reads what the library writes with PyTorch.
 """
@@ -42,7 +42,7 @@ def is_equal(found: dict[str, Any], wanted: dict[str, Any]) -> bool:
     )
 
 
-def test_round_trip_through_both_forms(tmp_path: Path) -> None:
+def test_round_trip_through_all_forms(tmp_path: Path) -> None:
     first, torch, last = tmp_path / "a.npz", tmp_path / "model.bin", tmp_path / "b.safetensors"
     np.savez(first, **ARRAYS)
     done = run("convert", first, torch)
@@ -60,7 +60,12 @@ def test_round_trip_through_both_forms(tmp_path: Path) -> None:
         "left_out": [],
     }
     assert last.read_bytes() == save(ARRAYS)
-    assert run("verify", last, torch).returncode == 0
+    arrays = tmp_path / "again.npz"
+    done = run("convert", last, arrays)
+    assert (done.returncode, done.stderr) == (0, "")
+    with np.load(arrays) as found:
+        assert is_equal(dict(found), ARRAYS)
+    assert run("verify", last, torch, arrays).returncode == 0
 
 
 def test_metadata_is_copied_into_a_safetensors_file(tmp_path: Path) -> None:
@@ -90,10 +95,13 @@ def test_the_form(tmp_path: Path) -> None:
     unknown = tmp_path / "weights.dat"
     done = run("convert", old, unknown)
     assert done.returncode == 1 and not unknown.exists()
-    for choice in (".safetensors", ".pt", ".pth", ".bin", "--form safetensors", "--form torch"):
+    ends = (".safetensors", ".pt", ".pth", ".bin", ".npz")
+    for choice in (*ends, "--form safetensors", "--form torch", "--form npz"):
         assert choice in done.stderr
     assert run("convert", old, unknown, "--form", "torch").returncode == 0
     assert zipfile.is_zipfile(unknown)
+    assert run("convert", old, unknown, "--form", "npz").returncode == 0
+    assert np.load(unknown)["bias"].tolist() == [0, 1, 2, 3]
     # The option is stronger than the name.
     named = tmp_path / "b.pt"
     assert run("convert", "-", named, "--form", "safetensors").returncode == 1
@@ -105,6 +113,7 @@ def test_the_form(tmp_path: Path) -> None:
 def test_shared_memory_is_refused_or_written_twice(tmp_path: Path) -> None:
     out = tmp_path / "out.safetensors"
     out.write_bytes(b"old")
+    assert "an .npz file cannot say" in run("convert", PROGRAM, tmp_path / "out.npz").stderr
     done = run("convert", PROGRAM, out)
     assert done.returncode == 1 and list(tmp_path.iterdir()) == [out]
     assert done.stderr.startswith('tenon: the tensors "')
@@ -160,7 +169,7 @@ def test_damage_is_found(tmp_path: Path) -> None:
     assert error["code"] == "NOT_FOUND"
 
 
-@pytest.mark.parametrize("form", ["safetensors", "torch"])
+@pytest.mark.parametrize("form", ["safetensors", "torch", "npz"])
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
 def test_a_killed_conversion_leaves_the_old_file(
     tmp_path: Path, form: str, sent: signal.Signals

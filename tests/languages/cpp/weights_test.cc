@@ -75,8 +75,10 @@ TEST_F(WeightsFile, AreSaved) {
   EXPECT_EQ(error.detail("other"), "two");
   tenon::save_weights(path, shared, {.duplicate_shared = true});
   EXPECT_EQ(std::filesystem::file_size(path) % 8, 0U);
-  tenon::save_weights(path, shared, {.form = tenon::WeightsForm::kTorchSave});
-  EXPECT_EQ(Weights::open(path).names(), (std::vector<std::string>{"one", "two"}));
+  for (const tenon::WeightsForm form : {tenon::WeightsForm::kTorchSave, tenon::WeightsForm::kNpz}) {
+    tenon::save_weights(path, shared, {.form = form, .duplicate_shared = true});
+    EXPECT_EQ(Weights::open(path).names(), (std::vector<std::string>{"one", "two"}));
+  }
   EXPECT_CODE(kInvalidArgument, tenon::try_save_weights(std::string("a\0b", 3), shared).error());
   std::filesystem::remove(path);
 }

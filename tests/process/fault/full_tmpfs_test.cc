@@ -162,7 +162,8 @@ TEST(FullTmpfs, SavedWeightsLeaveTheOldFile) {
     const tenon_value* const tensors[] = {value};
     tenon_save_weights_options options{};
     options.struct_size = sizeof options;
-    for (const int32_t form : {TENON_WEIGHTS_TORCH_SAVE, TENON_WEIGHTS_SAFETENSORS}) {
+    for (const int32_t form :
+         {TENON_WEIGHTS_TORCH_SAVE, TENON_WEIGHTS_SAFETENSORS, TENON_WEIGHTS_NPZ}) {
       options.form = form;
       const tenon_status first = tenon_save_weights(kPath, &name, tensors, 1, &options, nullptr);
       if (first == TENON_UNSUPPORTED) continue;  // a build without JSON

@@ -98,6 +98,20 @@ TEST(ZipWriter, TheReaderGivesBackWhatWasAdded) {
   }
 }
 
+TEST(ZipWriter, RecordsInNoDirectory) {
+  const std::vector<Record> records = many_records();
+  const Bytes bytes = write_archive(records, {.has_prefix = false});
+  Result<Ref<ZipReader>> opened =
+      ZipReader::open(MemorySource::create(bytes), Check::kAll, {}, Prefix::kNone);
+  ASSERT_OK(opened.status());
+  ASSERT_EQ(opened.value()->records().size(), records.size());
+  for (size_t i = 0; i < records.size(); ++i)
+    EXPECT_EQ(opened.value()->records()[i].name, records[i].name);
+  // It begins with the end record, as numpy.load expects of an archive without arrays.
+  const Bytes empty = write_archive({}, {.has_prefix = false});
+  EXPECT_EQ(empty.size(), 22U);
+}
+
 TEST(ZipWriter, SameRecordsGiveSameBytes) {
   EXPECT_EQ(write_archive(many_records()), write_archive(many_records()));
   EXPECT_NE(write_archive(many_records()), write_archive(many_records(), {.prefix = "other"}));

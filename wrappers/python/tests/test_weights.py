@@ -188,7 +188,7 @@ def test_save(tmp_path: Path) -> None:
 
     with pytest.raises(KeyError):
         tenon.weights.save(path, arrays, progress=fail)
-    with pytest.raises(ValueError, match="form 'zip' is not one of safetensors, torch"):
+    with pytest.raises(ValueError, match="form 'zip' is not one of safetensors, npz, torch"):
         tenon.weights.save(path, arrays, form="zip")  # type: ignore[arg-type]
     with pytest.raises(tenon.InvalidArgument):
         tenon.weights.save(path, {"one": 1})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,55 @@ def test_npz(tmp_path: Path, save: Any, tensors: Any) -> None:
         for name in peer.files:
             check(weights[name], peer[name])
     assert weights["fortran"].strides == (1, 2, 6)
+
+
+def test_saved_archives_are_those_of_numpy(tmp_path: Path) -> None:
+    path, told = tmp_path / "saved.npz", []
+    arrays = {name: array for name, array in ARRAYS.items() if not name.startswith(">")}
+    arrays |= {"": np.array(7), "stepped": np.arange(20.0).reshape(4, 5)[1:, ::2], "0": np.eye(2)}
+    del arrays["foreign fortran"]
+    tenon.weights.save(
+        path, arrays, form="npz", progress=lambda done, total: told.append((done, total))
+    )
+    assert told[-1] == (sum(array.nbytes for array in arrays.values()),) * 2
+    with np.load(path) as peer, zipfile.ZipFile(path) as archive:
+        assert peer.files == list(arrays) and archive.testzip() is None
+        for name, array in arrays.items():
+            assert peer[name].dtype == array.dtype and np.array_equal(peer[name], array)
+            wanted = io.BytesIO()
+            np.lib.format.write_array(wanted, np.ascontiguousarray(array).reshape(array.shape))
+            assert archive.read(f"{name}.npy") == wanted.getvalue()
+    weights = tenon.open_weights(path, check="all")
+    for name, array in arrays.items():
+        check(weights[name], array)
+        assert array.size == 0 or weights[name].numpy().ctypes.data % 64 == 0
+    np.savez(tmp_path / "peer.npz", **arrays)
+    tenon.weights.save(path, dict(tenon.open_weights(tmp_path / "peer.npz")), form="npz")
+    assert np.load(path)["stepped"].tolist() == arrays["stepped"].tolist()
+    tenon.weights.save(path, {}, form="npz")
+    assert np.load(path).files == []
+
+
+def test_what_numpy_does_not_have_is_not_saved(tmp_path: Path) -> None:
+    path = tmp_path / "saved.npz"
+    save_file = tenon.weights.save
+    half = tenon.empty((2,), "bfloat16")
+    for arrays, error, words in (
+        ({"a": half}, tenon.Unsupported, '"a" is of the type bfloat16, which NumPy does not have'),
+        ({"a/../b": np.ones(1)}, tenon.InvalidArgument, r'has a component that is "\." or "\.\."'),
+        ({"/a": np.ones(1)}, tenon.InvalidArgument, "is absolute: give it another name"),
+    ):
+        with pytest.raises(error, match=words) as refused:
+            save_file(path, arrays, form="npz")
+        assert refused.value.details.get("name", "a") in arrays
+    with pytest.raises(tenon.InvalidArgument, match="only a safetensors file has metadata"):
+        save_file(path, {}, form="npz", metadata={"a": "b"})
+    one = np.arange(6.0)
+    with pytest.raises(tenon.InvalidArgument, match=r"which an \.npz file cannot say"):
+        save_file(path, {"one": one, "two": one[2:]}, form="npz")
+    assert not path.exists()
+    save_file(path, {"one": one, "two": one[2:]}, form="npz", duplicate_shared=True)
+    assert np.load(path)["two"].tolist() == [2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("name", ["<f4", ">c16", "fortran", "scalar", "none"])

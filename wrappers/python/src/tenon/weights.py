@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tenon.wait import Cancel
 
 
-_FORMS = words("WEIGHTS", "safetensors torch_save")
+_FORMS = words("WEIGHTS", "safetensors torch_save npz")
 _FORMS["torch"] = _FORMS.pop("torch_save")
 
 
@@ -240,7 +240,7 @@ def save(
     path: Path,
     tensors: Mapping[str, Any],
     *,
-    form: Literal["safetensors", "torch"] = "safetensors",
+    form: Literal["safetensors", "torch", "npz"] = "safetensors",
     duplicate_shared: bool = False,
     metadata: Mapping[str, str] | None = None,
     durability: Durability = "none",
@@ -251,8 +251,9 @@ def save(
 
     - tensors: tenon.Tensors, numpy arrays, and any objects with `__dlpack__` in the CPU's memory.
     - form: "torch" writes a dict as torch.save does. torch.load reads it with weights_only=True.
+      "npz" writes arrays as numpy.savez does.
     - duplicate_shared: Write tensors that share memory whole, each of them. Without it a
-      safetensors file of such tensors is refused.
+      safetensors or .npz file of such tensors is refused.
     - metadata: The texts of a safetensors file's `__metadata__`.
     - progress: A function that gets the bytes that are written and the bytes of all tensors. An
       exception that it raises is raised again after the file is written.

@@ -127,6 +127,8 @@ pub enum WeightsForm {
     Safetensors,
     /// A dict of tensors, as torch.save writes it.
     TorchSave,
+    /// An archive of arrays, as numpy.savez writes it.
+    Npz,
 }
 
 /// Says how to save weights.
@@ -155,8 +157,8 @@ impl SaveWeightsOptions {
         SaveWeightsOptions { durability, ..self }
     }
 
-    /// Writes tensors that share memory whole, each of them. Without this a safetensors file of
-    /// such tensors is refused.
+    /// Writes tensors that share memory whole, each of them. Without this a safetensors or .npz
+    /// file of such tensors is refused.
     pub fn duplicate_shared(self) -> Self {
         SaveWeightsOptions { duplicate_shared: true, ..self }
     }
@@ -184,6 +186,7 @@ pub fn save_weights<'a>(
     let form = match options.form {
         WeightsForm::Safetensors => sys::TENON_WEIGHTS_SAFETENSORS,
         WeightsForm::TorchSave => sys::TENON_WEIGHTS_TORCH_SAVE,
+        WeightsForm::Npz => sys::TENON_WEIGHTS_NPZ,
     };
     let given = blank!(tenon_save_weights_options {
         form: form as i32,

@@ -82,6 +82,7 @@ fn saved() {
     for options in [
         SaveWeightsOptions::new().duplicate_shared(),
         SaveWeightsOptions::new().form(WeightsForm::TorchSave),
+        SaveWeightsOptions::new().form(WeightsForm::Npz).duplicate_shared(),
     ] {
         save_weights(&path, shared, &options).unwrap();
         let weights = Weights::open(&path, &ImportOptions::new()).unwrap();

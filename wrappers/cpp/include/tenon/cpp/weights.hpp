@@ -112,15 +112,17 @@ class Weights
 enum class WeightsForm : std::int32_t {
   kSafetensors = TENON_WEIGHTS_SAFETENSORS,
   /// A dict of tensors, as torch.save writes it.
-  kTorchSave = TENON_WEIGHTS_TORCH_SAVE
+  kTorchSave = TENON_WEIGHTS_TORCH_SAVE,
+  /// An archive of arrays, as numpy.savez writes it.
+  kNpz = TENON_WEIGHTS_NPZ
 };
 
 /// How to save weights.
 struct SaveWeightsOptions {
   WeightsForm form = WeightsForm::kSafetensors;
   Durability durability = Durability::kNone;
-  /// Write tensors that share memory whole, each of them. Without this a safetensors file of such
-  /// tensors is refused.
+  /// Write tensors that share memory whole, each of them. Without this a safetensors or .npz file
+  /// of such tensors is refused.
   bool duplicate_shared = false;
   /// The texts of a safetensors file's `__metadata__`.
   std::map<std::string, std::string> metadata = {};
