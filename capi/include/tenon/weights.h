@@ -258,14 +258,15 @@ TENON_API tenon_status tenon_weights_rewrite(const tenon_weights *weights, const
  * @param[in]  options  borrowed. NULL means the defaults.
  * @param[out] err      optional, see rule 2 in tenon.h.
  * @return TENON_OK, or
- * - TENON_INVALID_ARGUMENT: also for a name that comes twice, for the name `__metadata__`, for
- *   tensors that share memory in a safetensors file, or that share it and have different element
- *   types, whose names are the details "name" and "other"; and for metadata in a file of another
- *   form.
+ * - TENON_INVALID_ARGUMENT: also for a name that comes twice, that is `__metadata__`, or that no
+ *   record of an .npz file can have; for tensors that share memory in a safetensors or .npz file,
+ *   or that share it and have different element types, whose names are the details "name" and
+ *   "other"; and for metadata in a file of another form.
  * - TENON_NOT_FOUND, TENON_PERMISSION: the directory.
- * - TENON_UNSUPPORTED: a tensor that the form cannot express. It is sparse, quantised, lazily
- *   conjugated or negated, on a device, or of an element type that the form lacks; or the library
- *   was built without JSON, and the form is SAFETENSORS. The detail "name" has the tensor's name.
+ * - TENON_UNSUPPORTED: a tensor that the form cannot express. It is sparse, lazily conjugated or
+ *   negated, on a device, or of an element type that the form lacks; it is quantised, and the form
+ *   is not TORCH_SAVE; or the library was built without JSON, and the form is SAFETENSORS. The
+ *   detail "name" has the tensor's name.
  * - TENON_CORRUPT: the elements lie in a mapped file that was cut short.
  * - TENON_RESOURCE_EXHAUSTED, TENON_IO.
  * @since 0.1. Any thread may call this function.

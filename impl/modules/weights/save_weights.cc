@@ -59,6 +59,12 @@ Status save_weights(const std::string& path, std::span<const SavedTensor> tensor
 
 Status check_saved(SavedForm form, const SavedTensor& tensor) {
   TENON_TRY(check_savable(tensor.name, *tensor.tensor));
+  if (tensor.tensor->quantizer() && form != SavedForm::kTorchSave) {
+    return saved_tensor_error(Code::kUnsupported, tensor.name,
+                              format("is quantised, which %s cannot say: dequantise it, or save a "
+                                     "file of torch.save",
+                                     form_text(form)));
+  }
   switch (form) {
     case SavedForm::kSafetensors: return check_safetensors(tensor);
     case SavedForm::kTorchSave: return check_torch_save(tensor);

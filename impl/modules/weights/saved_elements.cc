@@ -32,8 +32,8 @@ Status check_savable(std::string_view name, const TensorValue& tensor) {
   const auto refuse = [&](const std::string& why) {
     return saved_tensor_error(Code::kUnsupported, name, why);
   };
-  if (tensor.layout() != TensorLayout::kStrided || tensor.quantizer())
-    return refuse("is sparse or quantised, and a file of weights has plain elements only");
+  if (tensor.layout() != TensorLayout::kStrided)
+    return refuse("is sparse, and a file of weights has dense tensors only: make it dense first");
   if (tensor.is_conj() || tensor.is_neg())
     return refuse("is conjugated or negated lazily: resolve it first");
   if (tensor.storage()->is_meta()) return refuse("is on meta and has no elements");

@@ -19,8 +19,8 @@ namespace tenon::weights {
 // too.
 Status saved_tensor_error(Code code, std::string_view name, const std::string& why);
 
-// UNSUPPORTED, with the detail "name": the tensor has no plain elements in the memory of the CPU,
-// or none at all.
+// UNSUPPORTED, with the detail "name": the tensor has no elements in the memory of the CPU, or is
+// sparse.
 Status check_savable(std::string_view name, const value::TensorValue& tensor);
 
 // Calls `take` with the elements of a tensor that check_savable() accepted, piece by piece in

@@ -112,38 +112,91 @@ void write_storage(const SavedStorage& storage, size_t key, pickle::PickleWriter
   writer->opcode(Opcode::kBinPersId);
 }
 
-// Returns the pickle of the dict.
-std::vector<std::byte> pickle_of(std::span<const SavedTensor> tensors,
-                                 const SavedStorages& storages) {
-  pickle::PickleWriter writer;
-  writer.opcode(Opcode::kEmptyDict);
-  writer.opcode(Opcode::kMark);
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const TensorValue& tensor = *tensors[i].tensor;
-    const ScalarTypeInfo& type = tensor::scalar_type_info(tensor.type());
-    const SavedStorage& storage = storages.all[storages.of[i]];
-    writer.text(tensors[i].name);
-    writer.global("torch._utils",
-                  has_class(type.type) ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3");
-    writer.opcode(Opcode::kMark);
-    write_storage(storage, storages.of[i], &writer);
-    writer.integer(
-        static_cast<int64_t>((range_of(tensor).begin - storage.range.begin) / type.nbytes));
-    writer.integers(tensor.sizes());
-    writer.integers(tensor.strides());
-    writer.boolean(tensor.requires_grad());
-    writer.empty_ordered_dict();
-    if (!has_class(type.type)) writer.global("torch", type.dtype_name);
-    writer.opcode(Opcode::kTuple);
-    writer.opcode(Opcode::kReduce);
-  }
-  writer.opcode(Opcode::kSetItems);
-  return writer.finish();
+bool is_per_channel(const TensorValue& tensor) noexcept {
+  return tensor.quantizer() && tensor.quantizer()->scheme != value::QScheme::kPerTensorAffine;
 }
+
+// The tensors of the file: first those of the caller, and then the scales and the zero points of
+// each one that is quantised per channel, in the same order.
+std::vector<SavedTensor> with_channels(std::span<const SavedTensor> tensors) {
+  std::vector<SavedTensor> all(tensors.begin(), tensors.end());
+  for (const SavedTensor& each : tensors) {
+    if (!is_per_channel(*each.tensor)) continue;
+    all.push_back({each.name, each.tensor->quantizer()->scales});
+    all.push_back({each.name, each.tensor->quantizer()->zero_points});
+  }
+  return all;
+}
+
+// Writes the pickle of a dict. The argument `tensors` is the result of with_channels().
+class DictWriter {
+ public:
+  DictWriter(std::span<const SavedTensor> tensors, const SavedStorages& storages)
+      : tensors_(tensors), storages_(storages) {}
+
+  // The dict has the first `count` tensors.
+  std::vector<std::byte> run(size_t count) {
+    writer_.opcode(Opcode::kEmptyDict);
+    writer_.opcode(Opcode::kMark);
+    next_channels_ = count;
+    for (size_t i = 0; i < count; ++i) {
+      writer_.text(tensors_[i].name);
+      write_tensor(i);
+    }
+    writer_.opcode(Opcode::kSetItems);
+    return writer_.finish();
+  }
+
+ private:
+  void write_tensor(size_t index) {
+    const TensorValue& tensor = *tensors_[index].tensor;
+    const ScalarTypeInfo& type = tensor::scalar_type_info(tensor.type());
+    const SavedStorage& storage = storages_.all[storages_.of[index]];
+    writer_.global("torch._utils", tensor.quantizer()     ? "_rebuild_qtensor"
+                                   : has_class(type.type) ? "_rebuild_tensor_v2"
+                                                          : "_rebuild_tensor_v3");
+    writer_.opcode(Opcode::kMark);
+    write_storage(storage, storages_.of[index], &writer_);
+    writer_.integer(
+        static_cast<int64_t>((range_of(tensor).begin - storage.range.begin) / type.nbytes));
+    writer_.integers(tensor.sizes());
+    writer_.integers(tensor.strides());
+    if (tensor.quantizer()) write_quantizer(*tensor.quantizer());
+    writer_.boolean(tensor.requires_grad());
+    writer_.empty_ordered_dict();
+    if (!has_class(type.type)) writer_.global("torch", type.dtype_name);
+    writer_.opcode(Opcode::kTuple);
+    writer_.opcode(Opcode::kReduce);
+  }
+
+  void write_quantizer(const value::Quantizer& quantizer) {
+    writer_.opcode(Opcode::kMark);
+    writer_.global("torch", value::qscheme_name(quantizer.scheme));
+    if (quantizer.scheme == value::QScheme::kPerTensorAffine) {
+      writer_.real(quantizer.scale);
+      writer_.integer(quantizer.zero_point);
+    } else {
+      write_tensor(next_channels_++);
+      write_tensor(next_channels_++);
+      writer_.integer(quantizer.axis);
+    }
+    writer_.opcode(Opcode::kTuple);
+  }
+
+  const std::span<const SavedTensor> tensors_;
+  const SavedStorages& storages_;
+  pickle::PickleWriter writer_;
+  size_t next_channels_ = 0;  // the next scales or zero points
+};
 
 }  // namespace
 
 Status check_torch_save(const SavedTensor& tensor) {
+  if (is_per_channel(*tensor.tensor)) {
+    const value::Quantizer& quantizer = *tensor.tensor->quantizer();
+    for (const value::TensorValueRef& part : {quantizer.scales, quantizer.zero_points})
+      TENON_TRY(check_savable(tensor.name, *part));
+  }
   if (is_known(tensor.tensor->type())) return Status::ok();
   return saved_tensor_error(Code::kUnsupported, tensor.name,
                             format("is of the type %s, which torch.load does not read",
@@ -152,14 +205,15 @@ Status check_torch_save(const SavedTensor& tensor) {
 
 Status write_torch_save(const std::string& path, std::span<const SavedTensor> tensors,
                         SaveProgress* progress, archive::Sink* sink) {
-  TENON_ASSIGN(const SavedStorages storages, storages_of(tensors));
+  const std::vector<SavedTensor> all = with_channels(tensors);
+  TENON_ASSIGN(const SavedStorages storages, storages_of(all));
   uint64_t total = 0;
   for (const SavedStorage& storage : storages.all) total += nbytes_of(storage);
   progress->begin(total);
   archive::ZipWriterOptions options;
   options.prefix = archive::archive_name_of(path);
   TENON_ASSIGN(archive::ZipWriter writer, archive::ZipWriter::create(sink, std::move(options)));
-  TENON_TRY(writer.add("data.pkl", pickle_of(tensors, storages)));
+  TENON_TRY(writer.add("data.pkl", DictWriter(all, storages).run(tensors.size())));
   TENON_TRY(writer.add_text("byteorder", "little"));
   const auto append = [&](std::span<const std::byte> piece) {
     TENON_TRY(writer.append(piece));

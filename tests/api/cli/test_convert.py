@@ -133,16 +133,19 @@ def test_what_the_new_file_cannot_have(tmp_path: Path) -> None:
     out.write_bytes(b"old")
     done = run("convert", CHECKPOINT, out)
     assert done.returncode == 1 and out.read_bytes() == b"old"
-    assert 'cannot have (the tensor "quantised" is sparse or quantised' in done.stderr
+    assert 'cannot have (the tensor "coo" is sparse' in done.stderr
     assert " more): give --skip to leave it out" in done.stderr
     done = run("convert", CHECKPOINT, out, "--skip")
     lines = done.stderr.splitlines()
     assert done.returncode == 0 and all(line.startswith("tenon: left out: ") for line in lines)
     assert "tenon: left out: epoch: a value that is no tensor" in lines
     old = {each["path"]: each for each in read_json("inspect", CHECKPOINT)["tensors"]}
-    wanted = {name for name, each in old.items() if each["details"] in ("", "requires_grad")}
+    kept = ("", "requires_grad", "per_tensor_affine")
+    wanted = {name for name, each in old.items() if each["details"] in kept}
     assert {each["path"] for each in read_json("inspect", out)["tensors"]} == wanted
-    assert any('the tensor "coo" is sparse or quantised' in line for line in lines)
+    assert any('the tensor "coo" is sparse, and' in line for line in lines)
+    done = run("convert", CHECKPOINT, tmp_path / "out.npz")
+    assert '"quantised" is quantised, which an .npz file cannot say' in done.stderr
 
 
 def test_an_index_of_shards(tmp_path: Path) -> None:

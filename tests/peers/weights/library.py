@@ -59,7 +59,7 @@ _LIBRARY.tenon_name_list_count.restype = c.c_size_t
 _LIBRARY.tenon_storage_nbytes.restype = c.c_uint64
 
 
-SAFETENSORS, TORCH_SAVE = 0, 1
+SAFETENSORS, TORCH_SAVE, NPZ = range(3)
 
 
 class SaveOptions(c.Structure):

@@ -10,11 +10,12 @@ import json
 import struct
 import tempfile
 import unittest
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import torch
-from library import SAFETENSORS, TORCH_SAVE, TenonError, Tensor, save
+from library import NPZ, SAFETENSORS, TORCH_SAVE, TenonError, Tensor, Weights, save
 from tensors import TYPE_NUMBERS, given, raw
 
 # The element types that only newer PyTorch has have the numbers of ScalarType too.
@@ -35,6 +36,8 @@ NUMBERS = TYPE_NUMBERS | {
     if hasattr(torch, name)
 }
 UINT1 = 30
+# PyTorch 1.13 refuses every quantised tensor with weights_only=True, its own files too.
+QUANTISED_WEIGHTS_ONLY = not torch.__version__.startswith("1.")
 DTYPES = dict(
     pair.split(":")
     for pair in [
@@ -80,6 +83,26 @@ def layouts() -> dict[str, torch.Tensor]:
         "empty": torch.empty(0, 3, dtype=torch.float64),
         "ünï.weight": torch.tensor([True, False]),
     }
+
+
+def quantised() -> dict[str, torch.Tensor]:
+    rows = torch.arange(-12.0, 12.0).reshape(4, 6)
+    found = {}
+    for dtype in (torch.qint8, torch.quint8, torch.qint32):
+        found[f"{dtype}.tensor"] = torch.quantize_per_tensor(rows, 0.25, 3, dtype)
+        for axis in (0, 1):
+            count = rows.shape[axis]
+            scales = torch.arange(1, count + 1, dtype=torch.float64) / 8
+            found[f"{dtype}.channel.{axis}"] = torch.quantize_per_channel(
+                rows, scales, torch.arange(count), axis, dtype
+            )
+    found["floats"] = torch.quantize_per_channel(
+        rows, torch.full((4,), 0.5), torch.full((4,), 1.5), 0, torch.quint8
+    )
+    found["whole"] = torch.quantize_per_tensor(rows, 0.5, 0, torch.qint8)
+    found["row"] = found["whole"][2]
+    found["transposed"] = found["whole"].t()
+    return found
 
 
 def read_safetensors(path: Path) -> dict[str, Any]:
@@ -151,6 +174,49 @@ class Written(unittest.TestCase):
         found = torch.load(self.path, weights_only=True)
         self.assertEqual(found["one"].data_ptr(), found["two"].data_ptr())
         self.assertEqual(found["two"].tolist(), [0, 1, 2, 3])
+
+    def test_quantised(self) -> None:
+        """Tenon reads quantised tensors from a file of PyTorch, and writes them for PyTorch."""
+        tensors = quantised()
+        theirs = self.path.with_name("theirs.pt")
+        torch.save(tensors, theirs)
+        weights = Weights(theirs)
+        handles = {name: weights[name] for name in tensors}
+        save(self.path, handles, TORCH_SAVE)
+        for weights_only in (False, True) if QUANTISED_WEIGHTS_ONLY else (False,):
+            found = torch.load(self.path, weights_only=weights_only)
+            self.assertEqual(set(found), set(tensors))
+            for name, wanted in tensors.items():
+                with self.subTest(name, weights_only=weights_only):
+                    self.check_quantised(found[name], wanted)
+        one, other = found["whole"], found["row"]
+        self.assertEqual(one[2].data_ptr(), other.data_ptr())
+        again = self.path.with_name("again.pt")
+        weights = Weights(self.path)
+        save(again, {name: weights[name] for name in tensors}, TORCH_SAVE)
+        with zipfile.ZipFile(self.path) as first, zipfile.ZipFile(again) as second:
+            for name in first.namelist():
+                other_name = name.replace("written/", "again/")
+                self.assertEqual(first.read(name), second.read(other_name), name)
+        for form, words in ((SAFETENSORS, "a safetensors file"), (NPZ, "an .npz file")):
+            with self.assertRaisesRegex(TenonError, f"is quantised, which {words} cannot say"):
+                save(again, handles, form)
+
+    def check_quantised(self, found: torch.Tensor, wanted: torch.Tensor) -> None:
+        self.assertEqual(found.dtype, wanted.dtype)
+        self.assertEqual((found.shape, found.stride()), (wanted.shape, wanted.stride()))
+        self.assertTrue(torch.equal(found.int_repr(), wanted.int_repr()))
+        self.assertEqual(found.qscheme(), wanted.qscheme())
+        if found.qscheme() == torch.per_tensor_affine:
+            self.assertEqual(
+                (found.q_scale(), found.q_zero_point()), (wanted.q_scale(), wanted.q_zero_point())
+            )
+        else:
+            self.assertEqual(found.q_per_channel_axis(), wanted.q_per_channel_axis())
+            for each in ("q_per_channel_scales", "q_per_channel_zero_points"):
+                got, expected = getattr(found, each)(), getattr(wanted, each)()
+                self.assertEqual((got.dtype, got.tolist()), (expected.dtype, expected.tolist()))
+        self.assertTrue(torch.equal(found.dequantize(), wanted.dequantize()))
 
     def test_a_type_that_torch_load_does_not_read(self) -> None:
         for form, words in ((TORCH_SAVE, "which torch.load does not read"), (SAFETENSORS, "uint1")):
