@@ -75,7 +75,7 @@ bool ArchiveInput::is_flat_tensors() const noexcept {
 }
 
 bool ArchiveInput::is_safetensors() const noexcept {
-  return os::is_safetensors(std::as_bytes(std::span(head)), nbytes);
+  return os::is_safetensors(std::as_bytes(std::span(head)));
 }
 
 bool ArchiveInput::is_numpy_array() const noexcept {
@@ -87,7 +87,7 @@ bool ArchiveInput::is_legacy_save() const noexcept {
 }
 
 bool ArchiveInput::is_index() const noexcept {
-  return os::is_json_object(std::as_bytes(std::span(head)), nbytes);
+  return os::is_json_object(std::as_bytes(std::span(head)));
 }
 
 Result<ArchiveInput> ArchiveInput::open(const std::string& path) {

@@ -83,16 +83,15 @@ bool is_pickle(std::span<const std::byte> head) noexcept {
 }
 
 // A safetensors file has the length of its header in eight bytes, and then the header in JSON.
-bool is_safetensors(std::span<const std::byte> head, uint64_t nbytes) noexcept {
+bool is_safetensors(std::span<const std::byte> head) noexcept {
   uint64_t header = 0;
   if (head.size() <= sizeof header || head[sizeof header] != std::byte{'{'}) return false;
   std::memcpy(&header, head.data(), sizeof header);
-  return header >= 2 && header <= kMostSafetensorsHeader && header <= nbytes - sizeof header;
+  return header >= 2 && header <= kMostSafetensorsHeader;
 }
 
-bool is_json_object(std::span<const std::byte> head, uint64_t nbytes) noexcept {
-  if (is_safetensors(head, nbytes) || is_flat_tensor(head) || is_flatbuffer_module(head))
-    return false;
+bool is_json_object(std::span<const std::byte> head) noexcept {
+  if (is_safetensors(head) || is_flat_tensor(head) || is_flatbuffer_module(head)) return false;
   const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
   const size_t first = text.find_first_not_of(" \t\r\n");
   return first != std::string_view::npos && text[first] == '{';
@@ -110,7 +109,7 @@ std::string file_kind(std::span<const std::byte> head, uint64_t nbytes) {
   if (is_pickle(head))
     return "a pickle, as torch.save wrote before PyTorch 1.6, and no archive. Save the module by "
            "torch.jit.save";
-  if (is_safetensors(head, nbytes)) {
+  if (is_safetensors(head)) {
     return "a safetensors file: tensors without a module. Open it as weights (tenon_open_weights)";
   }
   if (text.starts_with("PK\3\4"))

@@ -30,11 +30,10 @@ bool is_numpy_array(std::span<const std::byte> head) noexcept;
 bool is_pickle(std::span<const std::byte> head) noexcept;
 // The most bytes that the format allows in the header of a safetensors file.
 inline constexpr uint64_t kMostSafetensorsHeader = 100'000'000;
-// Whether the file begins like a safetensors file. Nine bytes are enough. `nbytes` is the size of
-// the file.
-bool is_safetensors(std::span<const std::byte> head, uint64_t nbytes) noexcept;
+// Whether the file begins like a safetensors file, which may be cut short. Nine bytes are enough.
+bool is_safetensors(std::span<const std::byte> head) noexcept;
 // Whether the file begins like an object of JSON, as an index of shards is. The first bytes of a
 // safetensors file and of a flatbuffer are numbers, which may look so too, and these are no JSON.
-bool is_json_object(std::span<const std::byte> head, uint64_t nbytes) noexcept;
+bool is_json_object(std::span<const std::byte> head) noexcept;
 
 }  // namespace tenon::os

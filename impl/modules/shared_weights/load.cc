@@ -322,7 +322,7 @@ Result<uint64_t> choose_file_offset(const OpenedFile& file) {
   std::array<std::byte, 16> head{};
   const uint64_t nbytes = std::min<uint64_t>(head.size(), file.identity.nbytes);
   TENON_TRY(os::read_at(file.fd.get(), 0, head.data(), nbytes, file.path));
-  if (!os::is_safetensors(head, file.identity.nbytes)) return uint64_t{0};
+  if (!os::is_safetensors(head)) return uint64_t{0};
   uint64_t header_nbytes = 0;
   for (size_t i = 0; i < 8; ++i) header_nbytes |= std::to_integer<uint64_t>(head[i]) << (8 * i);
   const uint64_t tensors_at = 8 + header_nbytes;

@@ -116,7 +116,7 @@ Result<MergedFile> merge(const OpenedFile& index) {
 Result<bool> is_shard_index(const OpenedFile& file) {
   TENON_ASSIGN(const auto head, head_of(file));
   const auto nbytes = static_cast<size_t>(std::min<uint64_t>(head.size(), file.identity.nbytes));
-  return os::is_json_object(std::span(head).first(nbytes), file.identity.nbytes);
+  return os::is_json_object(std::span(head).first(nbytes));
 }
 
 Status open_shards(OpenedFile* index) {
@@ -147,7 +147,7 @@ Status open_shards(OpenedFile* index) {
 Result<std::optional<MergedFile>> merge_shards(const OpenedFile& index) {
   for (const OpenedFile& shard : index.shards) {
     TENON_ASSIGN(const auto head, head_of(shard));
-    if (!os::is_safetensors(head, shard.identity.nbytes)) return std::optional<MergedFile>();
+    if (!os::is_safetensors(head)) return std::optional<MergedFile>();
   }
   Result<MergedFile> merged = merge(index);
   if (!merged.is_ok()) return of_index(index, merged.status());

@@ -118,9 +118,8 @@ Status read_any_form(std::span<const std::byte> head, const module::ImportOption
   if (os::is_flatbuffer_module(head)) return read_flatbuffer_module(options, contents);
   if (os::is_numpy_array(head)) return read_npy(options, contents);
   if (os::is_pickle(head)) return read_legacy_save(options, contents);
-  if (os::is_safetensors(head, contents->source->nbytes()))
-    return read_safetensors(options, contents);
-  if (os::is_json_object(head, contents->source->nbytes())) {
+  if (os::is_safetensors(head)) return read_safetensors(options, contents);
+  if (os::is_json_object(head)) {
     if (from == Source::kPath) return read_shards(options, contents);
     if (from == Source::kShard) return {Code::kCorrupt, "is a file of JSON, and no shard"};
     return {Code::kUnsupported,

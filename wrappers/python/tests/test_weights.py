@@ -154,6 +154,15 @@ def test_saved_files_are_those_of_the_package_safetensors(tmp_path: Path) -> Non
     assert load_file(path)["a"].tolist() == [[2, 5], [1, 4], [0, 3]]
 
 
+def test_a_safetensors_file_that_is_cut_short(tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    whole = save({"w": np.arange(9.0)})
+    for nbytes in (9, len(whole) - 73, len(whole) - 72, len(whole) - 1):
+        path.write_bytes(whole[:nbytes])
+        with pytest.raises(tenon.Corrupt, match=r"w\.safetensors: the safetensors .*cut short"):
+            tenon.open_weights(path)
+
+
 def test_save(tmp_path: Path) -> None:
     path, told = tmp_path / "saved", []
     arrays = {"one": np.arange(6.0).reshape(2, 3).T, "two": np.array(True)}
