@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import tenon
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
+GOLDEN = Path(__file__).resolve().parents[3] / "tests/peers/golden"
 SHARDS = {
     "model-00001-of-00002.safetensors": {
         "embed.weight": np.arange(12, dtype=np.float32).reshape(4, 3),
@@ -106,6 +108,28 @@ def test_shards_of_another_form_share_one_name(tmp_path: Path, numpy: bool) -> N
         assert shared.info().file_nbytes == sum(
             path.stat().st_size for path in tmp_path.iterdir() if path.is_file()
         )
+
+
+def test_shards_of_torch_save_share_one_name(tmp_path: Path) -> None:
+    tied = np.arange(6, dtype=np.float32)
+    tenon.weights.save(tmp_path / "1.bin", {"in": tied, "out": tied.reshape(2, 3)}, form="torch")
+    rows = np.broadcast_to(np.float32(2), (1000, 1000))
+    tenon.weights.save(tmp_path / "2.bin", {"rows": rows}, form="torch")
+    index = write(tmp_path, {"in": "1.bin", "out": "1.bin"})
+    with share(index) as shared:
+        assert shared["in"].tolist() == [0, 1, 2, 3, 4, 5]
+        assert shared["out"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    # The rows have four bytes in their file, and four million in the memory.
+    index = write(tmp_path, {"rows": "2.bin"})
+    with share(index) as shared:
+        assert shared["rows"].tolist()[999] == [2] * 1000
+    with pytest.raises(tenon.ResourceExhausted) as refused:
+        tenon.weights.open(index, name="net", directory=tmp_path / "names", max_nbytes=3_999_999)
+    assert refused.value.details["limit"] == "max_nbytes"
+    shutil.copy(GOLDEN / "checkpoint/2.15.0/checkpoint.pt", tmp_path / "3.bin")
+    with pytest.raises(tenon.Unsupported, match='"quantised" is quantised, which') as refused:
+        share(write(tmp_path, {"quantised": "3.bin"}))
+    assert refused.value.details["name"] == "quantised"
 
 
 @pytest.mark.parametrize("tensors", ["map", "fill"])
