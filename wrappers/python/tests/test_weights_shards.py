@@ -55,8 +55,8 @@ def share(index: Path) -> Any:
 
 
 def test_shards_share_one_name(folder: Path) -> None:
-    places = {name: file for name, file in PLACES.items() if name != "layer.1.bias"}
-    for wanted in (PLACES, places):
+    fewer = {name: file for name, file in PLACES.items() if name != "layer.1.bias"}
+    for wanted in (PLACES, fewer):
         index = write(folder, wanted)
         with share(index) as shared:
             alone = tenon.open_weights(index)
@@ -64,7 +64,9 @@ def test_shards_share_one_name(folder: Path) -> None:
             for name in wanted:
                 assert shared[name].shape == alone[name].shape
                 assert shared[name].numpy().tobytes() == alone[name].numpy().tobytes(), name
-                assert shared[name].numpy().ctypes.data % shared[name].numpy().itemsize == 0
+            # A tensor that were misaligned in the memory would be a copy outside of it.
+            places = [shared[name].numpy().ctypes.data for name in wanted]
+            assert max(places) - min(places) < shared.info().nbytes
             assert shared.value("__metadata__.format") == "pt"
     nothing = write(folder, {})
     with share(nothing) as shared:
