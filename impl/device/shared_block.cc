@@ -30,7 +30,14 @@ class CudaBlockView final : public CudaMemory {
   const Ref<CudaSharedBlock> block_;
 };
 
-Status describe_shortage_on(int32_t device, uint64_t nbytes, const Status& status) {
+// Adds to the error of a block that could not be made what the user can do.
+Status not_made_on(int32_t device, uint64_t nbytes, const Status& status) {
+  if (status.code() == Code::kUnsupported)
+    return Status(status.code(),
+                  format("%s: cuda:%d has no memory that processes can share by an fd: share it in "
+                         "the CPU's memory, and copy it to the device",
+                         status.message().c_str(), device))
+        .with_details_of(status);
   if (!memory::is_shortage(status)) return status;
   std::string room_text;
   Result<cuda::DeviceRoom> room = cuda::device_room(device);
@@ -54,7 +61,7 @@ Result<Ref<CudaSharedBlock>> CudaSharedBlock::create(int32_t device, uint64_t nb
   TENON_TRY(cuda::find_device(device).status());
   Result<cuda::PieceMapping> made = memory::with_spare(
       [&] { return cuda::PieceMapping::create(nbytes, device, cuda::PieceMapping::Handles::kFd); });
-  if (!made.is_ok()) return describe_shortage_on(device, nbytes, made.status());
+  if (!made.is_ok()) return not_made_on(device, nbytes, made.status());
   return Ref<CudaSharedBlock>::adopt(new CudaSharedBlock(std::move(made).value(), device));
 }
 

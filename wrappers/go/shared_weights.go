@@ -21,6 +21,7 @@ type SharedWeightsOptions struct {
 	Directory string
 	Group     *uint32 // admit members of this group (a gid) too; it needs a Directory
 	MaxBytes  uint64  // the largest file that this process loads; 0 means no limit
+	Device    string  // where the weights lie, such as "cuda:0"; "" means the CPU
 	// Called with the bytes that are loaded and the bytes of the file, while this process loads or
 	// waits for the process that loads. A panic continues in OpenSharedWeights.
 	Progress func(done, total uint64)
@@ -126,12 +127,15 @@ func makeSharedWeights(
 	if options == nil {
 		options = &SharedWeightsOptions{}
 	}
-	var text, directory *C.char
+	var text, directory, device *C.char
 	if err == nil {
 		text, err = cText("the name", name)
 	}
 	if err == nil && options.Directory != "" {
 		directory, err = cText("the directory", options.Directory)
+	}
+	if err == nil && options.Device != "" {
+		device, err = cText("the device", options.Device)
 	}
 	if err != nil {
 		return nil, err
@@ -152,7 +156,7 @@ func makeSharedWeights(
 		func(w waiting[*C.tenon_shared_weights]) C.tenon_status {
 			return C.tenon_go_make_shared_weights(
 				made, text, directory, flags, group, C.uint64_t(options.MaxBytes),
-				C.uintptr_t(progress), w.timeout, w.cancel, w.out, w.failure,
+				device, C.uintptr_t(progress), w.timeout, w.cancel, w.out, w.failure,
 			)
 		},
 	)

@@ -332,7 +332,20 @@ static void refused(void) {
   tenon_shared_weights_info info;
   tenon_value *found = PATTERN;
   tenon_name_list *list = PATTERN;
+  static const char *const devices[] = {"", "gpu", "cuda", "cuda:", "cuda:-1", "cuda:0 ", "CPU"};
   char name[256];
+  size_t i;
+  for (i = 0; i < sizeof(devices) / sizeof(*devices); i++) {
+    options.device = devices[i];
+    FAILS_SAYING(TENON_INVALID_ARGUMENT, "field", "device",
+                 tenon_open_shared_weights(golden(), "net", &options, NULL, &none, ERR));
+  }
+  /* Such a name is that of "net" on a device. */
+  options.device = "cpu";
+  INVALID_KEEPING(none, tenon_open_shared_weights(
+                            golden(), "net@cuda-00112233-4455-6677-8899-aabbccddeeff", &options,
+                            NULL, &none, ERR));
+  options.device = NULL;
   INVALID(tenon_open_shared_weights(golden(), "net", &options, NULL, NULL, ERR));
   INVALID_KEEPING(none, tenon_open_shared_weights(golden(), NULL, &options, NULL, &none, ERR));
   INVALID_KEEPING(none, tenon_open_shared_weights(golden(), "", &options, NULL, &none, ERR));
@@ -390,7 +403,7 @@ static void refused(void) {
 }
 
 static void publishes(void) {
-  const tenon_shared_weights_options options = in_rendezvous();
+  tenon_shared_weights_options options = in_rendezvous();
   tenon_shared_weights *old = open_shared(golden(), "net"), *next = NULL, *none = NULL;
   const char *names[2] = {"a", NULL};
   tenon_value *values[2] = {NULL, NULL};
@@ -411,6 +424,11 @@ static void publishes(void) {
 
   next = NULL;
   OK(tenon_shared_weights_tensor(old, "weight", &values[0], ERR));
+  options.device = "cuda:0";
+  FAILS_SAYING(TENON_UNSUPPORTED, "option", "device",
+               tenon_publish_shared_weights_values(names, values, 1, "net", &options, &wait, &next,
+                                                   ERR));
+  options.device = NULL;
   /* A build without JSON does not write the form. */
   if (tenon_publish_shared_weights_values(names, values, 1, "net", &options, &wait, &next, NULL) ==
       TENON_UNSUPPORTED)

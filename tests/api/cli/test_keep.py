@@ -115,6 +115,33 @@ def test_the_default_directory_is_left_clean(
     assert left.stdout == ""
 
 
+def test_a_keeper_holds_the_weights_on_a_device(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, start: Start
+) -> None:
+    driver = Path(os.environ.get("TENON_BUILD_DIR", "")) / "tests/support/fake_cuda/driver-13"
+    if not (driver / "libcuda.so.1").exists():
+        pytest.skip("tests/support/fake_cuda was not built")
+    world = tmp_path_factory.mktemp("world")
+    env = {"LD_LIBRARY_PATH": str(driver), "FAKE_CUDA_WORLD": str(world)}
+    where = ("--directory", tmp_path, "--device", "cuda:0")
+    keeper, on_cpu = start("net", WEIGHTS, *where, **env), start("net", WEIGHTS, *where[:2])
+    line = first_line(keeper)
+    assert " on cuda:0, loaded by this process" in line
+    assert line.endswith(f"tenon weights drop net --directory {tmp_path} --device cuda:0\n")
+    first_line(on_cpu)
+    # A process without the driver sees the name too.
+    cpu, cuda = read_json("weights", "ls", tmp_path)["weights"]
+    assert (cpu["name"], cpu["device"], cpu["holders"]) == ("net", "cpu", [on_cpu.pid])
+    assert (cuda["name"], cuda["device"], cuda["holders"]) == ("net", "cuda", [keeper.pid])
+    assert f"GPU-{cuda['device_uuid']}" in run("weights", "ls", tmp_path).stdout
+    ended = read_json("weights", "drop", "net", *where, env=env)["ended"]
+    assert (ended, keeper.wait(60), on_cpu.poll()) == ([keeper.pid], 0, None)
+    assert holders(tmp_path) == [on_cpu.pid]
+    done = run("weights", "keep", "net", WEIGHTS, *where, env={**env, "CUDA_VISIBLE_DEVICES": ""})
+    assert done.returncode == 1 and "CUDA_ERROR_NO_DEVICE" in done.stderr
+    assert run("weights", "ls", "--device", "cuda:0").returncode == 2
+
+
 def test_drop_signals_only_keepers(tmp_path: Path, start: Start) -> None:
     """A file without the lock, and a pid in it, lead to nobody."""
     (tmp_path / "net.keep").write_text(str(os.getpid()))

@@ -23,7 +23,7 @@ class Options(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("flags", ctypes.c_uint32),
                 ("group", ctypes.c_uint32), ("directory", ctypes.c_char_p),
                 ("max_nbytes", ctypes.c_uint64), ("progress", ctypes.c_void_p),
-                ("progress_context", ctypes.c_void_p)]
+                ("progress_context", ctypes.c_void_p), ("rest", ctypes.c_uint64 * 16)]
 options = Options(ctypes.sizeof(Options), 0, 0, directory.encode(), 0, None, None)
 weights = ctypes.c_void_p()
 tenon = ctypes.CDLL(library)

@@ -54,7 +54,7 @@ cp "$root"/wrappers/python/tests/{cuda_kit,dlpack_kit}.py \
 strip --strip-debug -o "$to/libtenon.so.1" "$(readlink -f "$build/libtenon.so.1")"
 missing=()
 for name in tests/support/fake_cuda/{fake_cuda_rules,driver-{13,hidden}/libcuda.so.1} \
-  tests/process/cuda/cuda_{cuda,device,channel,module,internal,available}_tests \
+  tests/process/cuda/cuda_{cuda,device,channel,module,internal,available,weights}_tests \
   tests/languages/cpp/cpp_test examples/c/cuda_weights cli/tenon; do
   if [[ -f "$build/$name" ]]; then
     mkdir -p "$(dirname "$to/$name")"

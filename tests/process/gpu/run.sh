@@ -285,6 +285,7 @@ suite pieces "what the driver says of memory that cannot be lent" device pieces
 suite segment "PyTorch's expandable segments, call by call" device torch_segment
 suite event "events as objects" internal event
 suite archive "modules in device memory, written and read" module archive
+TENON_SOURCE_DIR="$root" suite weights "one copy of weights for all processes" weights weights
 suite connection "device memory in messages, under leases" channel connection
 suite hostile "messages that no library would send" channel connection_hostile
 suite turns "what a connection does with device memory" channel connection_rules
@@ -318,7 +319,7 @@ elif find_python "tenon, pytest, numpy"; then
   PYTHONPATH="$found_path" step python "the Python wrapper, with $found" bash -c '
     rc=0
     for each in :{lends,waits,items,empties,refuses_the_host,interface,streams,ordered} \
-      :{recorded,archives,errors} \
+      :{recorded,archives,errors,weights_once} \
       _arena:{sends,comes_home,full,refused} _composite:sends \
       _event:{orders,travels,waits,errors} _pinned:{lends,errors} _transport:{sends,refused}; do
       file="$1/cuda${each%:*}_programs.py" name="${each#*:}"

@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,6 +58,7 @@ class Scene {
     if (access(path.c_str(), F_OK) != 0) write_file(path, seed);
     return path;
   }
+  std::set<std::string> names() const { return names_.names(); }
   size_t file_count() const { return names_.names().size(); }
   const std::string& directory() const { return names_.path(); }
   std::string socket() const { return names_ / "net.sock"; }

@@ -14,6 +14,7 @@ import pickle
 import re
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -589,6 +590,56 @@ def archives() -> None:
         tenon.import_module(kept, device=999)
     with pytest.raises(TypeError, match="stream"):
         tenon.export_module(host, io.BytesIO(), stream="0")  # type: ignore[arg-type]
+    nothing_left()
+
+
+def has_weights() -> None:
+    """Opens the weights of each name that comes, and tells what is there, until None comes."""
+    use_device()
+    while (message := take()) is not None:
+        name, folder = message
+        with tenon.weights.open(name=name, directory=folder, device="cuda:0") as weights:
+            facts = weights.info().loaded, weights["w"].device, read(weights["w"])
+        give(facts)
+
+
+def weights_once() -> None:
+    """Two processes have one copy of a file's weights on the device."""
+    use_device()
+    data = np.arange(3000, dtype=np.float32)
+    seen = list[tuple[int, int]]()
+    with tempfile.TemporaryDirectory() as folder:
+        file = f"{folder}/net.safetensors"
+        tenon.weights.save(file, {"w": data, "empty": data[:0]})
+        weights = tenon.weights.open(
+            file,
+            name="net",
+            directory=folder,
+            device="cuda:0",
+            progress=lambda done, total: seen.append((done, total)),
+        )
+        assert weights.info().loaded and seen[-1][0] == seen[-1][1] == os.stat(file).st_size
+        tensor = weights["w"]
+        assert tensor.device == weights["empty"].device == "cuda:0" and tensor.shape == (3000,)
+        assert tensor.__dlpack_device__() == (2, 0) and read(tensor) == data.tobytes()
+        assert is_live(1, ALLOCATION)
+        other = Receiver("has_weights")
+        other.send(("net", folder))
+        assert other.receive() == (False, "cuda:0", data.tobytes())
+        assert is_live(1, ALLOCATION)
+        with pytest.raises(tenon.Unsupported, match="save them to a file"):
+            tenon.weights.publish("net", {"w": data}, directory=folder, device="cuda:0")
+        next_one = tenon.weights.publish("net", file, directory=folder, device="cuda:0")
+        assert next_one.info().version == 2 and weights.changed(timeout=20) == 2
+        next_one.close()
+        weights.close()
+        assert read(tensor) == data.tobytes()  # the tensor keeps the memory
+        tensor.close()
+        del weights, next_one
+        other.send(None)
+        other.end()
+        gc.collect()
+        assert collected() and os.listdir(folder) == ["net.safetensors"]
     nothing_left()
 
 

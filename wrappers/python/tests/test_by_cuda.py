@@ -85,6 +85,7 @@ def test_a_tensor_on_the_cpu_has_nothing_of_cuda() -> None:
         "recorded",
         "waits_without_the_gil",
         "archives",
+        "weights_once",
         "errors",
     ],
 )

@@ -142,6 +142,7 @@ def make_shared(
     directory: Path | None,
     group: int | None,
     max_nbytes: int,
+    device: str | None,
     progress: Progress | None,
     timeout: float | None,
     cancel: Cancel | None,
@@ -155,6 +156,8 @@ def make_shared(
     )
     if directory is not None:
         options.point(directory=ffi.new("char[]", path_of(directory)))
+    if device is not None:
+        options.point(device=ffi.new("char[]", encoded(str(device), "the device")))
     watcher = watch(options, progress)
     rest = encoded(name, "the name"), options.cdata
     request: tuple[Any, ...]

@@ -160,6 +160,7 @@ def open(
     directory: Path | None = None,
     group: int | None = None,
     max_nbytes: int = 0,
+    device: str | None = None,
     progress: Progress | None = None,
     timeout: float | None = None,
     cancel: Cancel | None = None,
@@ -175,6 +176,8 @@ def open(
     - directory: Where the processes meet, if not in this user's own directory in /dev/shm.
     - group: Admit members of this gid. It needs a directory.
     - max_nbytes: The largest file to load. 0 means no limit.
+    - device: "cuda:N" puts one copy for all processes into the memory of that device. The same name
+      on another device, or on the CPU, means other weights.
     - progress: A function that gets the bytes that are loaded and the bytes of the file, while this
       process loads or waits for the process that loads.
     - timeout: How long to wait for other processes, in seconds. None waits for ever.
@@ -195,6 +198,7 @@ def open(
         directory=directory,
         group=group,
         max_nbytes=max_nbytes,
+        device=device,
         progress=progress,
         timeout=timeout,
         cancel=cancel,
@@ -208,6 +212,7 @@ def publish(
     directory: Path | None = None,
     group: int | None = None,
     max_nbytes: int = 0,
+    device: str | None = None,
     progress: Progress | None = None,
     timeout: float | None = None,
     cancel: Cancel | None = None,
@@ -230,6 +235,7 @@ def publish(
         directory=directory,
         group=group,
         max_nbytes=max_nbytes,
+        device=device,
         progress=progress,
         timeout=timeout,
         cancel=cancel,

@@ -22,6 +22,7 @@ pub struct SharedWeightsOptions {
     directory: Option<CString>,
     group: Option<u32>,
     max_nbytes: u64,
+    device: Option<CString>,
     progress: Option<Progress>,
 }
 
@@ -59,6 +60,11 @@ impl SharedWeightsOptions {
     /// Sets the largest file that this process loads.
     pub fn max_nbytes(self, max_nbytes: u64) -> Self {
         SharedWeightsOptions { max_nbytes, ..self }
+    }
+
+    /// Names the device in whose memory the weights lie: `"cpu"` or `"cuda:0"`.
+    pub fn device(self, device: &str) -> Result<Self> {
+        Ok(SharedWeightsOptions { device: Some(c_text(device, "the device")?), ..self })
     }
 
     /// Calls a function with the bytes that are loaded and the bytes of the file, while this
@@ -209,6 +215,7 @@ impl SharedWeights {
             group: options.group.unwrap_or(0),
             directory: options.directory.as_ref().map_or(ptr::null(), |path| path.as_ptr()),
             max_nbytes: options.max_nbytes,
+            device: options.device.as_ref().map_or(ptr::null(), |device| device.as_ptr()),
             progress: options.progress.as_ref().map(|_| tell as _),
             progress_context: options
                 .progress

@@ -33,6 +33,8 @@ struct SharedWeightsOptions {
   /// Called with the bytes that are loaded and the bytes of the file, while this process loads or
   /// waits for the process that loads. It must not throw.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress = nullptr;
+  /// The device in whose memory the weights lie, such as "cuda:0". Empty means the CPU.
+  std::string device = {};
 };
 
 /// Facts about shared weights. tenon/shared_weights.h explains each of them.
@@ -162,12 +164,14 @@ class SharedWeights
                                     const Wait& wait, Make&& make) {
     if (!detail::is_c_text(name)) return detail::has_nul("the name");
     if (!detail::is_c_text(options.directory)) return detail::has_nul("the directory");
+    if (!detail::is_c_text(options.device)) return detail::has_nul("the device");
     tenon_shared_weights_options c{};
     c.struct_size = sizeof c;
     c.flags = options.group ? std::uint32_t{TENON_SHARED_WEIGHTS_GROUP} : 0U;
     c.group = options.group.value_or(0);
     c.directory = options.directory.empty() ? nullptr : options.directory.c_str();
     c.max_nbytes = options.max_nbytes;
+    c.device = options.device.empty() ? nullptr : options.device.c_str();
     if (options.progress) {
       c.progress = &tell;
       c.progress_context = const_cast<SharedWeightsOptions*>(&options);
