@@ -342,9 +342,9 @@ static void refused(void) {
   }
   /* Such a name is that of "net" on a device. */
   options.device = "cpu";
-  INVALID_KEEPING(none, tenon_open_shared_weights(
-                            golden(), "net@cuda-00112233-4455-6677-8899-aabbccddeeff", &options,
-                            NULL, &none, ERR));
+  INVALID_KEEPING(
+      none, tenon_open_shared_weights(golden(), "net@cuda-00112233-4455-6677-8899-aabbccddeeff",
+                                      &options, NULL, &none, ERR));
   options.device = NULL;
   INVALID(tenon_open_shared_weights(golden(), "net", &options, NULL, NULL, ERR));
   INVALID_KEEPING(none, tenon_open_shared_weights(golden(), NULL, &options, NULL, &none, ERR));
@@ -425,9 +425,9 @@ static void publishes(void) {
   next = NULL;
   OK(tenon_shared_weights_tensor(old, "weight", &values[0], ERR));
   options.device = "cuda:0";
-  FAILS_SAYING(TENON_UNSUPPORTED, "option", "device",
-               tenon_publish_shared_weights_values(names, values, 1, "net", &options, &wait, &next,
-                                                   ERR));
+  FAILS_SAYING(
+      TENON_UNSUPPORTED, "option", "device",
+      tenon_publish_shared_weights_values(names, values, 1, "net", &options, &wait, &next, ERR));
   options.device = NULL;
   /* A build without JSON does not write the form. */
   if (tenon_publish_shared_weights_values(names, values, 1, "net", &options, &wait, &next, NULL) ==

@@ -116,10 +116,10 @@ void check_gone(const Scene& scene) {
   CHECK_EQ(COUNT(fake_cuda_faults, 0), 0);
 }
 
-#define IN_WORLD(environment, ...)             \
-  in_child(environment, [&] {                  \
-    __VA_ARGS__();                             \
-    EXPECT_EQ(fault::g_failures, 0);           \
+#define IN_WORLD(environment, ...)   \
+  in_child(environment, [&] {        \
+    __VA_ARGS__();                   \
+    EXPECT_EQ(fault::g_failures, 0); \
   })
 
 TEST(CudaWeights, AreOneCopyForAllProcesses) {
@@ -183,7 +183,7 @@ TEST(CudaWeights, TakeOnlyTheirHeaderFromTheHost) {
     const std::string file = scene.file();
     Opened opened = sharing::open_weights(
         scene, {.path = file.c_str(), .progress = progress, .context = &told, .device = "cuda:0"});
-      REQUIRE(opened.outcome.ok());
+    REQUIRE(opened.outcome.ok());
     CHECK(told > scene.nbytes());
     CHECK_EQ(opened.info().nbytes, kCopyNbytes);
     CHECK(memfd_nbytes() <= 64 * 1024);
@@ -279,12 +279,12 @@ TEST(CudaWeights, AreReadOnlyWhereTheDeviceCanSaySo) {
         CUmemLocation location{};
         location.type = CU_MEM_LOCATION_TYPE_DEVICE;
         CHECK_EQ(DRIVER(cuMemGetAccess, "cuMemGetAccess")(
-                     &access, &location, reinterpret_cast<CUdeviceptr>(opened.data()) -
-                                             reinterpret_cast<CUdeviceptr>(opened.data()) %
-                                                 (2 * fault::kMiB)),
+                     &access, &location,
+                     reinterpret_cast<CUdeviceptr>(opened.data()) -
+                         reinterpret_cast<CUdeviceptr>(opened.data()) % (2 * fault::kMiB)),
                  CUDA_SUCCESS);
-        CHECK_EQ(access, read_only ? CU_MEM_ACCESS_FLAGS_PROT_READ
-                                   : CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+        CHECK_EQ(access,
+                 read_only ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
       });
       CHECK_EQ(fault::wait_for_child(engine), 0);
       sharing::leave_now(loader, &report);
@@ -332,12 +332,13 @@ TEST(CudaWeights, AreRefusedWithARemedy) {
   if (!cuda_test::on_the_fake()) return;
   IN_WORLD({"FAKE_CUDA_WORLD"}, [] {
     const Scene scene(100);
-    check_refused(open_on(scene, "cuda:0").outcome, TENON_UNSUPPORTED, "");
+    check_refused(open_on(scene, "cuda:0").outcome, TENON_UNSUPPORTED, "CUDA");
     CHECK(scene.is_clean());
   });
   IN_WORLD({"FAKE_CUDA_VMM=0"}, [] {
     const Scene scene(100);
-    check_refused(open_on(scene, "cuda:0").outcome, TENON_UNSUPPORTED, "cuda:0 has no memory that processes can share");
+    check_refused(open_on(scene, "cuda:0").outcome, TENON_UNSUPPORTED,
+                  "cuda:0 has no memory that processes can share");
     CHECK(scene.is_clean());
   });
   IN_WORLD({"FAKE_CUDA_DEVICES=gpu=4"}, [] {
@@ -354,16 +355,15 @@ TEST(CudaWeights, AreRefusedWithARemedy) {
 TEST(CudaWeights, ThatNoViewCanShowAreRefusedByName) {
   IN_WORLD({}, [] {
     const Scene scene(100);
-    const std::string header =
-        R"({"even":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},)"
-        R"("odd":{"dtype":"F32","shape":[1],"data_offsets":[3,7]}})";
+    const std::string header = R"({"even":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},)"
+                               R"("odd":{"dtype":"F32","shape":[1],"data_offsets":[3,7]}})";
     const uint64_t header_nbytes = header.size();
     std::FILE* const out = std::fopen(scene.file().c_str(), "wb");
     REQUIRE(out != nullptr && std::fwrite(&header_nbytes, 8, 1, out) == 1);
     REQUIRE(std::fwrite(header.data(), header.size(), 1, out) == 1);
     REQUIRE(std::fwrite("1234567", 7, 1, out) == 1 && std::fclose(out) == 0);
     const Opened opened = open_on(scene, "cuda:0");
-      check_refused(opened.outcome, TENON_UNSUPPORTED, "\"odd\"");
+    check_refused(opened.outcome, TENON_UNSUPPORTED, "\"odd\"");
     CHECK(opened.outcome.detail("name") == "odd");
     CHECK(scene.is_clean());
     if (cuda_test::on_the_fake()) CHECK_EQ(bytes_on(0), 0);
@@ -385,8 +385,7 @@ TEST(CudaWeights, OfAnArchiveHaveTheBytesOfTheFile) {
   if (access(file.c_str(), R_OK) != 0) GTEST_SKIP() << "there is no " << file;
   IN_WORLD({}, [&] {
     const Scene scene(100);
-    const Opened opened =
-        sharing::open_weights(scene, {.path = file.c_str(), .device = "cuda:0"});
+    const Opened opened = sharing::open_weights(scene, {.path = file.c_str(), .device = "cuda:0"});
     if (!CHECK_SAYING(opened.outcome.ok(), opened.outcome.text())) return;
     tenon_weights* plain = nullptr;
     tenon_name_list* names = nullptr;
