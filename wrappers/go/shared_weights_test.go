@@ -130,6 +130,13 @@ func TestSharedWeightsAreRefused(t *testing.T) {
 	nothingLeft(t)
 	ctx, file := context.Background(), goldenWeights("torch-2.8.0.pt2")
 	options := &tenon.SharedWeightsOptions{Directory: t.TempDir(), MaxBytes: 10}
+	nowhere := &tenon.SharedWeightsOptions{Directory: options.Directory, Device: "gpu"}
+	if _, err := tenon.OpenSharedWeights(ctx, file, "net", nowhere); !errors.Is(
+		err,
+		tenon.ErrInvalidArgument,
+	) {
+		t.Errorf("the device gpu: %v", err)
+	}
 	for _, name := range []string{"", "a/b", "a\x00b"} {
 		if _, err := tenon.OpenSharedWeights(ctx, file, name, options); !errors.Is(
 			err,

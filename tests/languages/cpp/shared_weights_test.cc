@@ -89,6 +89,10 @@ TEST_F(SharedWeightsFile, OfAWrongNameAreRefused) {
     EXPECT_EQ(SharedWeights::try_open(kSharedFile, name, options).code(),
               tenon::Code::kInvalidArgument);
   }
+  options.device = "gpu";
+  EXPECT_EQ(SharedWeights::try_open(kSharedFile, "net", options).code(),
+            tenon::Code::kInvalidArgument);
+  options.device = "cpu";
   options.max_nbytes = 10;
   EXPECT_EQ(SharedWeights::try_open(kSharedFile, "net", options).code(),
             tenon::Code::kResourceExhausted);

@@ -104,6 +104,9 @@ fn refused() {
     let small = options.clone().max_nbytes(10);
     let error = SharedWeights::open(golden(), "net", &small, PATIENCE).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ResourceExhausted);
+    let nowhere = options.clone().device("gpu").unwrap();
+    let error = SharedWeights::open(golden(), "net", &nowhere, PATIENCE).unwrap_err();
+    assert_eq!(error.detail("field"), Some("device"));
     let group = SharedWeightsOptions::new().group(1);
     let error = SharedWeights::open(golden(), "net", &group, PATIENCE).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
