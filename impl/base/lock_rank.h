@@ -22,6 +22,7 @@ enum class LockRank : int {
   kQueues,            // queue/process_watch.cc: the members of queues that are watched
   kPublishers,        // publish/door.cc: the publishers of this process and their sockets
   kSharedWeights,     // modules/shared_weights/member.cc: the weights that this process holds
+  kWeightBuffers,     // modules/shared_weights/buffers.cc: the memory of versions, to write again
   kDeposits,          // channel/deposit_server.h: the depot and the processes that fetch from it
   kFetch,             // channel/lender_link.cc: the links to the depots of other processes
   kNameCheck,         // names/liveness.cc: one check of a named file at a time

@@ -47,8 +47,10 @@ class Mapping {
   // 5.14.
   Status populate_for_reading(uint64_t offset, uint64_t nbytes) const;
 
-  // Children of fork do not get this mapping.
+  // Children of fork do not get this mapping. A child that has a copy of the object calls forget().
   Status keep_from_children() const;
+  // Leaves the memory as it is.
+  void forget() noexcept { base_ = nullptr; }
 
   std::byte* base() const noexcept { return base_; }
   uint64_t nbytes() const noexcept { return nbytes_; }

@@ -28,10 +28,17 @@ using tenon::weights::Weight;
 
 namespace {
 
-tenon::Result<OpenOptions> read_open_options(const tenon_shared_weights_options* options) {
+// `reuses` may be null: the flag REUSE is refused.
+tenon::Result<OpenOptions> read_open_options(const tenon_shared_weights_options* options,
+                                             bool* reuses = nullptr) {
   tenon_shared_weights_options given{};
   TENON_TRY(read_struct(options, "tenon_shared_weights_options", &given));
-  TENON_TRY(check_flags(given.flags, TENON_SHARED_WEIGHTS_GROUP, "tenon_shared_weights_options"));
+  TENON_TRY(check_flags(given.flags, TENON_SHARED_WEIGHTS_GROUP | TENON_SHARED_WEIGHTS_REUSE,
+                        "tenon_shared_weights_options"));
+  const bool wants_reuse = (given.flags & TENON_SHARED_WEIGHTS_REUSE) != 0;
+  TENON_TRY(check_argument(!wants_reuse || reuses != nullptr,
+                           "REUSE is for tenon_publish_shared_weights_values alone"));
+  if (reuses != nullptr) *reuses = wants_reuse;
   const bool for_group = (given.flags & TENON_SHARED_WEIGHTS_GROUP) != 0;
   TENON_TRY(
       check_argument(for_group || given.group == 0, "a group is given, but not the flag GROUP"));
@@ -101,10 +108,11 @@ tenon_status tenon_publish_shared_weights_values(const char* const* names,
     TENON_ASSIGN(const std::vector<tenon::weights::SavedTensor> given,
                  read_named_tensors(names, values, count));
     TENON_ASSIGN(const std::string_view text, read_text(name, "name"));
-    TENON_ASSIGN(const OpenOptions how, read_open_options(options));
+    bool reuses = false;
+    TENON_ASSIGN(const OpenOptions how, read_open_options(options, &reuses));
     TENON_ASSIGN(const tenon::os::Wait patience, read_wait(wait));
-    TENON_ASSIGN(Ref<SharedWeights> weights,
-                 tenon::shared_weights::publish_values(given, std::string(text), how, patience));
+    TENON_ASSIGN(Ref<SharedWeights> weights, tenon::shared_weights::publish_values(
+                                                 given, std::string(text), how, reuses, patience));
     *out = handle<tenon_shared_weights>(weights.detach());
     return Status::ok();
   });

@@ -194,10 +194,11 @@ Status changed(const std::string& path) {
       .with("path", path);
 }
 
-// The bytes of a file in a frozen segment.
-class FrozenSource final : public archive::ZipSource {
+// The bytes of a file in a segment. The readers of weights copy what they parse, because the
+// publisher of a LENDER_WRITES segment could write it.
+class SegmentSource final : public archive::ZipSource {
  public:
-  FrozenSource(std::string name, Ref<Segment> segment, uint64_t offset, uint64_t nbytes)
+  SegmentSource(std::string name, Ref<Segment> segment, uint64_t offset, uint64_t nbytes)
       : ZipSource(std::move(name), segment->base() + offset, nbytes),
         segment_(std::move(segment)),
         offset_(offset) {}
@@ -211,7 +212,7 @@ class FrozenSource final : public archive::ZipSource {
   }
 
  private:
-  ~FrozenSource() override = default;
+  ~SegmentSource() override = default;
   void dispose() noexcept override { segment_ = nullptr; }
   Ref<Segment> segment_;
   const uint64_t offset_;
@@ -367,7 +368,7 @@ Result<Loaded> load_file(const OpenedFile& file, uint64_t max_nbytes, std::atomi
 Result<Ref<weights::Weights>> weights_of(const Ref<Segment>& segment, uint64_t file_offset,
                                          uint64_t file_nbytes, const std::string& label) {
   auto source =
-      Ref<archive::ZipSource>::adopt(new FrozenSource(label, segment, file_offset, file_nbytes));
+      Ref<archive::ZipSource>::adopt(new SegmentSource(label, segment, file_offset, file_nbytes));
   return weights::Weights::read(std::move(source), label, module::ImportOptions{});
 }
 

@@ -236,12 +236,21 @@ bool is_newer_held(const Place& place, uint64_t version) noexcept {
   }
 }
 
+bool remove_unheld_version(const Place& place, uint64_t version) {
+  const std::string path = version_path(place, version);
+  // The lock lasts until the file is gone, so that no opener takes its hold in between.
+  Result<ForkClosed> taken = open_and_lock(place, path, false, &os::take_exclusive_lock);
+  if (taken.status().code() == Code::kNotFound) return true;
+  if (!taken.is_ok() || !taken.value().is_open()) return false;
+  return ::unlink(path.c_str()) == 0;
+}
+
 void remove_older_holds(const Place& place, uint64_t version) noexcept {
   try {
     Result<std::vector<uint64_t>> all = list_versions(place);
     if (!all.is_ok()) return;
     for (const uint64_t each : all.value())
-      if (each < version && is_unheld(place, each)) ::unlink(version_path(place, each).c_str());
+      if (each < version) (void)remove_unheld_version(place, each);
   } catch (...) {
     // No memory: the next publisher removes them.
   }

@@ -97,6 +97,9 @@ Result<ForkClosed> make_version_hold(const Place& place, uint64_t version);
 Result<uint64_t> newest_version(const Place& place);
 // Whether a process may hold a version after this one.
 bool is_newer_held(const Place& place, uint64_t version) noexcept;
+// Removes NAME.hold.N if no process holds it. True: it is gone, and no process will ever hold this
+// version again. The version is not the newest. Throws std::bad_alloc.
+bool remove_unheld_version(const Place& place, uint64_t version);
 inline constexpr uint64_t kAllVersions = UINT64_MAX;
 // Removes the files of the versions before this one that no process holds.
 void remove_older_holds(const Place& place, uint64_t version) noexcept;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/fork.h"
+#include "modules/shared_weights/buffers.h"
 #include "modules/shared_weights/load.h"
 #include "modules/shared_weights/on_device.h"
 #include "modules/shared_weights/packets.h"
@@ -30,19 +31,24 @@ constexpr int64_t kAnswerNs = 200'000'000;
 // A server that hangs up so often without an answer does not know the request.
 constexpr int kMostHangUps = 3;
 
-// Makes the memory of the new version. Sets the identity and the label of `facts`.
-using Prepare = std::function<Result<Loaded>(const os::Waiter& waiter, Facts* facts)>;
+// Makes the memory of the new version. Sets the identity and the label of `facts`. `buffer` is the
+// memory to write, or null for memory that is frozen.
+using Prepare =
+    std::function<Result<Loaded>(const os::Waiter& waiter, const Buffer* buffer, Facts* facts)>;
 
 // One call of publish_file() or publish_values().
 class Publishing {
  public:
   Publishing(Place place, const os::Wait& wait) : place_(std::move(place)), waiter_(wait) {}
 
-  Result<Ref<SharedWeights>> run(const Prepare& prepare);
+  // `buffer_nbytes`: the size of the buffer for `prepare`, or 0 for none.
+  Result<Ref<SharedWeights>> run(uint64_t buffer_nbytes, const Prepare& prepare);
 
  private:
   Result<ForkClosed> take_turn();
   Status pause();
+  // A buffer that no process has any more, or a new one.
+  Result<std::unique_ptr<Buffer>> take_buffer(uint64_t nbytes);
   // Null: the state of the name is changing, and the caller tries again.
   Result<Ref<SharedWeights>> try_switch(Loaded* loaded, Facts facts,
                                         const Ref<weights::Weights>& weights);
@@ -87,6 +93,20 @@ Result<ForkClosed> Publishing::take_turn() {
     if (pid != 0) status = std::move(status).with("pid", pid);
     return std::move(status).with("path", place_.turn).caused_by(over);
   }
+}
+
+Result<std::unique_ptr<Buffer>> Publishing::take_buffer(uint64_t nbytes) {
+  while (has_buffers(place_)) {
+    TENON_ASSIGN(const ForkClosed locked, try_place_lock(place_));
+    if (!locked.is_open()) {
+      TENON_TRY(pause());
+      continue;
+    }
+    Result<std::unique_ptr<Buffer>> found = find_free_buffer(place_, nbytes);
+    if (!found.is_ok() || found.value() != nullptr) return found;
+    break;
+  }
+  return Buffer::create(nbytes);
 }
 
 Result<ForkClosed> Publishing::tell_server() {
@@ -197,7 +217,7 @@ Result<Ref<SharedWeights>> Publishing::try_switch(Loaded* loaded, Facts facts,
   return Ref<SharedWeights>::adopt(new SharedWeights(loaded->segment, weights, member, true));
 }
 
-Result<Ref<SharedWeights>> Publishing::run(const Prepare& prepare) {
+Result<Ref<SharedWeights>> Publishing::run(uint64_t buffer_nbytes, const Prepare& prepare) {
   struct Turn {
     const Place& place;
     ForkClosed lock;
@@ -210,7 +230,12 @@ Result<Ref<SharedWeights>> Publishing::run(const Prepare& prepare) {
   Facts facts;
   facts.loader_pid = os::process_id();
   const uint64_t generation = fork_generation();
-  TENON_ASSIGN(Loaded loaded, prepare(waiter_, &facts));
+  std::unique_ptr<Buffer> buffer;
+  if (buffer_nbytes != 0) {
+    TENON_ASSIGN(buffer, take_buffer(buffer_nbytes));
+    facts.memory = MemoryKind::kLenderWrites;
+  }
+  TENON_ASSIGN(Loaded loaded, prepare(waiter_, buffer.get(), &facts));
   if (generation != fork_generation())
     return Status(Code::kUnsupported, "a child of fork cannot go on with a load of its parent");
   TENON_ASSIGN(const Ref<weights::Weights> weights,
@@ -219,7 +244,12 @@ Result<Ref<SharedWeights>> Publishing::run(const Prepare& prepare) {
   sweep_dead_names(place_);
   for (;;) {
     Result<Ref<SharedWeights>> published = try_switch(&loaded, facts, weights);
-    if (!published.is_ok() || published.value()) return published;
+    if (!published.is_ok() || published.value()) {
+      if (published.is_ok() && buffer != nullptr)
+        keep_buffer(place_, std::move(buffer), published.value()->info().facts.version,
+                    loaded.segment.get());
+      return published;
+    }
     TENON_TRY(pause());
   }
 }
@@ -232,25 +262,26 @@ Result<Ref<SharedWeights>> publish_file(const std::string& path, const std::stri
   TENON_ASSIGN(const OpenedFile file, open_file(path));
   TENON_TRY(check_size(path, file.identity.nbytes, options.max_nbytes));
   Publishing publishing(std::move(place), wait);
-  return publishing.run([&](const os::Waiter& waiter, Facts* facts) -> Result<Loaded> {
-    facts->file = file.identity;
-    facts->label = label_of(file);
-    if (options.device) facts->memory = MemoryKind::kDevice;
-    std::atomic<uint64_t> done{0};
-    const uint64_t generation = fork_generation();
-    const auto report = [&]() -> Status {
-      if (options.progress) options.progress(done.load(), file.identity.nbytes);
-      if (generation == fork_generation()) return Status::ok();
-      return {Code::kUnsupported, "a child of fork cannot go on with a load of its parent"};
-    };
-    TENON_TRY(report());
-    return load_on(options.device, file, options.max_nbytes, &done, report, waiter);
-  });
+  return publishing.run(
+      0, [&](const os::Waiter& waiter, const Buffer*, Facts* facts) -> Result<Loaded> {
+        facts->file = file.identity;
+        facts->label = label_of(file);
+        if (options.device) facts->memory = MemoryKind::kDevice;
+        std::atomic<uint64_t> done{0};
+        const uint64_t generation = fork_generation();
+        const auto report = [&]() -> Status {
+          if (options.progress) options.progress(done.load(), file.identity.nbytes);
+          if (generation == fork_generation()) return Status::ok();
+          return {Code::kUnsupported, "a child of fork cannot go on with a load of its parent"};
+        };
+        TENON_TRY(report());
+        return load_on(options.device, file, options.max_nbytes, &done, report, waiter);
+      });
 }
 
 Result<Ref<SharedWeights>> publish_values(std::span<const weights::SavedTensor> values,
                                           const std::string& name, const OpenOptions& options,
-                                          const os::Wait& wait) {
+                                          bool reuses, const os::Wait& wait) {
   if (options.device)
     return Status(Code::kUnsupported,
                   "tensors are published into the CPU's memory: save them to a file, and publish "
@@ -260,10 +291,13 @@ Result<Ref<SharedWeights>> publish_values(std::span<const weights::SavedTensor> 
   TENON_ASSIGN(const ValuesFile file, layout_values(values));
   TENON_TRY(check_size(kValuesLabel, file.nbytes, options.max_nbytes));
   Publishing publishing(std::move(place), wait);
-  return publishing.run([&](const os::Waiter& /*waiter*/, Facts* facts) -> Result<Loaded> {
-    facts->label = kValuesLabel;
-    return load_values(file, &facts->file);
-  });
+  const uint64_t buffer_nbytes = reuses ? file.nbytes : 0;
+  return publishing.run(
+      buffer_nbytes,
+      [&](const os::Waiter& /*waiter*/, const Buffer* buffer, Facts* facts) -> Result<Loaded> {
+        facts->label = kValuesLabel;
+        return load_values(file, buffer, &facts->file);
+      });
 }
 
 }  // namespace tenon::shared_weights

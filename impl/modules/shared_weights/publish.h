@@ -22,9 +22,11 @@ namespace tenon::shared_weights {
 Result<Ref<SharedWeights>> publish_file(const std::string& path, const std::string& name,
                                         const OpenOptions& options, const os::Wait& wait);
 
-// Does the same with a copy of tensors, as if they were a safetensors file (values.h).
+// Does the same with a copy of tensors, as if they were a safetensors file (values.h). `reuses`:
+// the memory is LENDER_WRITES, and a later call writes it again when no process has this version
+// any more (buffers.h).
 Result<Ref<SharedWeights>> publish_values(std::span<const weights::SavedTensor> values,
                                           const std::string& name, const OpenOptions& options,
-                                          const os::Wait& wait);
+                                          bool reuses, const os::Wait& wait);
 
 }  // namespace tenon::shared_weights

@@ -179,7 +179,8 @@ Result<Ref<SharedWeights>> Opening::take(const Facts& facts, std::vector<os::Fd>
   if (file_ && file_->identity != facts.file)
     return not_tenon(Status(Code::kCorrupt, "the server lends another file than it says"));
   const bool on_device = facts.memory == MemoryKind::kDevice;
-  if (!on_device && facts.memory != MemoryKind::kFrozen)
+  const bool is_frozen = facts.memory != MemoryKind::kLenderWrites;
+  if (facts.memory == MemoryKind::kFile)
     return not_tenon(Status(Code::kIncompatible, "this library cannot open memory of that kind"));
   if (on_device != options_.device.has_value() || fds.size() != (on_device ? 2U : 1U))
     return not_tenon(Status(Code::kCorrupt, "the server lends memory of another device"));
@@ -191,8 +192,13 @@ Result<Ref<SharedWeights>> Opening::take(const Facts& facts, std::vector<os::Fd>
       fd.get(), memory::Access::kReadOnly, facts.segment_nbytes, facts.segment_nbytes, how, &fd);
   if (!opened.is_ok()) return not_tenon(opened.status());
   Ref<Segment> segment = std::move(opened).value();
-  if (segment->mode() != memory::Mode::kFrozen || !segment->frozen())
-    return not_tenon(Status(Code::kCorrupt, "the memory is not frozen, so it could change"));
+  // Memory that its publisher writes is sealed against all other writers.
+  const memory::Mode mode = is_frozen ? memory::Mode::kFrozen : memory::Mode::kLenderWrites;
+  if (segment->mode() != mode || segment->frozen() != is_frozen || segment->writable())
+    return not_tenon(Status(Code::kCorrupt, is_frozen
+                                                ? "the memory is not frozen, so it could change"
+                                                : "the memory can be written by more processes "
+                                                  "than its publisher"));
   // Of weights on a device, the holes of the segment are never read.
   if (!on_device) TENON_TRY(segment->check_pages(0, segment->nbytes()));
   // This process may have the weights already. Then one member of it is enough.

@@ -32,7 +32,7 @@ Result<ValuesFile> layout_values(std::span<const weights::SavedTensor> values) {
   return file;
 }
 
-Result<Loaded> load_values(const ValuesFile& file, FileIdentity* identity) {
+Result<Loaded> load_values(const ValuesFile& file, const Buffer* buffer, FileIdentity* identity) {
   const auto write = [&](std::byte* to) -> Status {
     const std::string& head = file.layout.head;
     TENON_TRY(os::ask_headroom(head.size()));
@@ -55,9 +55,14 @@ Result<Loaded> load_values(const ValuesFile& file, FileIdentity* identity) {
   };
   Loaded loaded;
   loaded.file_nbytes = file.nbytes;
-  TENON_ASSIGN(loaded.segment, memory::with_spare(make));
-  TENON_TRY(loaded.segment->freeze());
-  loaded.segment = share::intern_segment(std::move(loaded.segment));
+  if (buffer != nullptr) {
+    TENON_TRY(write(buffer->base()));
+    TENON_ASSIGN(loaded.segment, buffer->open_view());
+  } else {
+    TENON_ASSIGN(loaded.segment, memory::with_spare(make));
+    TENON_TRY(loaded.segment->freeze());
+    loaded.segment = share::intern_segment(std::move(loaded.segment));
+  }
   identity->nbytes = file.nbytes;
   identity->mtime_ns = os::real_time_ns();
   const auto head_nbytes = static_cast<size_t>(std::min(kValuesHeadNbytes, file.nbytes));

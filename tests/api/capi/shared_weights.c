@@ -209,9 +209,8 @@ static void is_read_only(void) {
   tenon_shared_weights_release(weights);
 }
 
-static void in_a_message(void) {
-  tenon_shared_weights *weights = open_shared(golden(), "net");
-  tenon_tensor *tensor = shared_tensor(weights, "weight");
+/* Sends a tensor to this process, which has the memory already. */
+static void send_around(tenon_tensor *tensor) {
   tenon_connection *lender = NULL, *borrower = NULL;
   tenon_message *message = NULL, *got = NULL;
   int ends[2];
@@ -229,6 +228,12 @@ static void in_a_message(void) {
   tenon_connection_release(borrower);
   close(ends[0]);
   close(ends[1]);
+}
+
+static void in_a_message(void) {
+  tenon_shared_weights *weights = open_shared(golden(), "net");
+  tenon_tensor *tensor = shared_tensor(weights, "weight");
+  send_around(tensor);
   tenon_tensor_release(tensor);
   tenon_shared_weights_release(weights);
 }
@@ -456,6 +461,49 @@ static void publishes(void) {
   CHECK_EQ(files_left(), 0);
 }
 
+/* Versions with REUSE are read-only too. tests/process/shared_weights tests which memory they have.
+ */
+static void writes_memory_again(void) {
+  tenon_shared_weights_options options = in_rendezvous();
+  tenon_shared_weights *first = open_shared(golden(), "net"), *made[4] = {NULL}, *none = NULL;
+  const char *name = "weight";
+  tenon_value *value = NULL;
+  tenon_tensor *tensors[4] = {NULL};
+  tenon_error *error = NULL;
+  int i;
+  options.flags = TENON_SHARED_WEIGHTS_REUSE;
+  INVALID_KEEPING(none, tenon_open_shared_weights(golden(), "net", &options, NULL, &none, ERR));
+  INVALID_KEEPING(none, tenon_publish_shared_weights(golden(), "net", &options, NULL, &none, ERR));
+  OK(tenon_shared_weights_tensor(first, "weight", &value, ERR));
+  for (i = 0; i < 4; i++) {
+    if (tenon_publish_shared_weights_values(&name, &value, 1, "net", &options, NULL, &made[i],
+                                            &error) != TENON_OK) {
+      /* A build without JSON does not write the form. */
+      CHECK(i == 0 && tenon_error_code(error) == TENON_UNSUPPORTED);
+      tenon_error_release(error);
+      break;
+    }
+    tensors[i] = shared_tensor(made[i], "weight");
+    CHECK(tenon_storage_mode(tenon_tensor_storage(tensors[i])) == TENON_MODE_LENDER_WRITES);
+    CHECK(tenon_storage_is_read_only(tenon_tensor_storage(tensors[i])));
+    CHECK(((const float *)tenon_tensor_data(tensors[i]))[5] == 5.0F);
+    send_around(tensors[i]);
+    if (i == 0) continue;
+    tenon_shared_weights_release(made[i - 1]);
+    tenon_tensor_release(tensors[i - 1]);
+  }
+  if (made[3] != NULL) {
+    const uintptr_t page = (uintptr_t)tenon_tensor_data(tensors[3]) & ~(uintptr_t)4095;
+    CHECK(info_of(made[3]).version == 5);
+    CHECK(mprotect((void *)page, 4096, PROT_READ | PROT_WRITE) != 0 && errno == EACCES);
+    tenon_shared_weights_release(made[3]);
+    tenon_tensor_release(tensors[3]);
+  }
+  tenon_value_release(value);
+  tenon_shared_weights_release(first);
+  CHECK_EQ(files_left(), 0);
+}
+
 /* The directory of the default belongs to this user alone, and goes with the last name. */
 static void in_the_default_directory(void) {
   tenon_shared_weights *weights = NULL;
@@ -483,6 +531,7 @@ int main(void) {
   RUN(other_versions_are_refused);
   RUN(refused);
   RUN(publishes);
+  RUN(writes_memory_again);
   RUN(in_the_default_directory);
   CHECK(rmdir(rendezvous) == 0);
   remove_folder();

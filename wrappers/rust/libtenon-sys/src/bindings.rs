@@ -2733,6 +2733,18 @@ pub struct tenon_shared_weights {
 /**Admit members of options.group besides the user and root, and accept a server that is a member
  of that group. It needs options.directory.*/
 pub const TENON_SHARED_WEIGHTS_GROUP: _bindgen_ty_40 = 1;
+/**For tenon_publish_shared_weights_values: the version lies in LENDER_WRITES memory, which nobody
+ but this process can write. A later version with this flag is written into the memory of an
+ older version of this process that nobody has any more, because fresh memory costs several
+ times as much as the copy. Two buffers alternate, and there are more of them only while readers
+ hold older versions. The buffers are given back when this process has released all versions of
+ the name that it published with this flag, so release a version after the next one is
+ published.
+
+ A tensor keeps its version, and so do the lease of a connection, an fd of tenon_share_fd and
+ the mapping that a child of fork inherits. The kernel tells whether there are any. Before Linux
+ 5.3 it cannot, and then no memory is written again.*/
+pub const TENON_SHARED_WEIGHTS_REUSE: _bindgen_ty_40 = 2;
 pub type _bindgen_ty_40 = ::core::ffi::c_uint;
 /**Called on the thread of tenon_open_shared_weights while this process loads the file, and while it
  waits for the process that loads it. It must not throw or longjmp, and may not fork.
@@ -7118,7 +7130,7 @@ extern "C" {
     /**Publishes tensors as the next version of the weights of a name, such as those of a trainer. Does
  what tenon_publish_shared_weights does, as if the tensors were a safetensors file. The elements
  are copied once, and must not change during the call. The tensors may be views, and of any
- strides.
+ strides. With TENON_SHARED_WEIGHTS_REUSE the memory of an older version is written again.
  @param[in]  names    borrowed: `count` names in UTF-8, each of them once.
  @param[in]  values   borrowed: for each name a value of a tensor.
  @param[in]  count    at least 1.
@@ -7131,8 +7143,9 @@ extern "C" {
  @return TENON_OK, or an error after which no process sees a change: those of
          tenon_publish_shared_weights, and
  - TENON_INVALID_ARGUMENT: no tensor, a value that is no tensor, or a name twice.
- - TENON_UNSUPPORTED: a safetensors file has no such element type; or a tensor is sparse,
-   quantised, conjugated lazily, or on another device than the CPU. The detail "name" names it.
+ - TENON_UNSUPPORTED: TENON_SHARED_WEIGHTS_REUSE before Linux 5.1; or a safetensors file has no
+   such element type; or a tensor is sparse, quantised, conjugated lazily, or on another device
+ than the CPU. The detail "name" names it.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_publish_shared_weights_values(
         names: *const *const ::core::ffi::c_char,
