@@ -301,8 +301,45 @@ def takeover_rows(path: Path) -> None:
     )
 
 
+def publish_rows(tenon: Any) -> None:
+    """A trainer's version of one tensor, against one memcpy into memory that has its pages."""
+    import numpy
+
+    mib = 16 if SMOKE else 256
+    state = {"weight": numpy.ones(mib * MIB // 4, numpy.float32)}
+    target = numpy.ones_like(state["weight"])
+    # Version 1 stays, and so do the last two of the trainer's.
+    kept = [tenon.weights.publish(NAME, {"weight": target[:1]})]
+
+    def publish(reuse: bool) -> None:
+        kept.append(tenon.weights.publish(NAME, state, reuse=reuse))
+        del kept[1:-1]
+
+    for reuse, name, goal in (
+        (True, "into memory of an older version", {"of": "theirs/ours", "at_least": 0.8}),
+        (False, "into new memory", {"of": "theirs/ours"}),
+    ):
+        for _ in range(4):
+            publish(reuse)
+        seconds = interleave(
+            ROUNDS,
+            lambda reuse=reuse: lambda: publish(reuse),
+            lambda: lambda: numpy.copyto(target, state["weight"]),
+        )
+        print_row(
+            f"publish a state dict of {mib} MiB {name}",
+            "ms",
+            "one memcpy into memory that has its pages",
+            goal,
+            [one * 1e3 for one in seconds[0]],
+            [one * 1e3 for one in seconds[1]],
+        )
+    kept.clear()
+
+
 def main() -> None:
     tenon = load_tenon()
+    publish_rows(tenon)
     with tempfile.TemporaryDirectory(prefix="tenon-bench-", dir="/var/tmp") as folder:
         attach_rows(tenon, Path(folder))
         path = Path(folder) / "model.safetensors"

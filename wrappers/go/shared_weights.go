@@ -25,6 +25,9 @@ type SharedWeightsOptions struct {
 	// Called with the bytes that are loaded and the bytes of the file, while this process loads or
 	// waits for the process that loads. A panic continues in OpenSharedWeights.
 	Progress func(done, total uint64)
+	// For PublishSharedWeightsValues: write the version into memory of an older one that nobody has
+	// any more (TENON_SHARED_WEIGHTS_REUSE).
+	Reuse bool
 }
 
 // SharedWeightsInfo are facts about shared weights. They change when other processes come and go.
@@ -143,6 +146,9 @@ func makeSharedWeights(
 	var group, flags C.uint32_t
 	if options.Group != nil {
 		group, flags = C.uint32_t(*options.Group), C.TENON_SHARED_WEIGHTS_GROUP
+	}
+	if options.Reuse {
+		flags |= C.TENON_SHARED_WEIGHTS_REUSE
 	}
 	var progress cgo.Handle
 	state := &progressing{tell: options.Progress}

@@ -74,8 +74,10 @@ func TestSharedWeightsHaveVersions(t *testing.T) {
 	}
 	value := must(first.Tensor("weight"))
 	defer value.Close()
+	reusing := *options
+	reusing.Reuse = true
 	second := must(tenon.PublishSharedWeightsValues(
-		ctx, []string{"step"}, []*tenon.Value{value}, "net", options,
+		ctx, []string{"step"}, []*tenon.Value{value}, "net", &reusing,
 	))
 	defer second.Close()
 	if version := must(first.Changed(ctx)); version != 2 {

@@ -72,8 +72,10 @@ TEST_F(SharedWeightsFile, HaveVersions) {
   const SharedWeights first = SharedWeights::publish(kSharedFile, "net", options);
   EXPECT_EQ(first.info().version, 1U);
   EXPECT_EQ(first.try_changed(now).code(), tenon::Code::kWouldBlock);
+  SharedWeightsOptions reusing = options;
+  reusing.reuse = true;
   const SharedWeights second =
-      SharedWeights::publish_values({{"step", tenon::zeros<float>({2})}}, "net", options);
+      SharedWeights::publish_values({{"step", tenon::zeros<float>({2})}}, "net", reusing);
   EXPECT_EQ(second.info().version, 2U);
   EXPECT_EQ(first.changed(wait), 2U);
   EXPECT_GE(first.changed_fd(), 0);

@@ -211,3 +211,20 @@ def test_a_new_version(file: Path, folder: Path) -> None:
         with pytest.raises(tenon.InvalidArgument):
             tenon.weights.publish("net", {}, directory=folder)
     assert not list(folder.iterdir())
+
+
+def test_a_version_is_written_into_memory_that_nobody_has(file: Path, folder: Path) -> None:
+    with tenon.weights.open(file, name="net", directory=folder):
+        step = None
+        for number in range(5):
+            state = {"a": np.full(5000, number, np.float32)}
+            step = tenon.weights.publish("net", state, directory=folder, reuse=True)
+            tensor = step["a"]
+            assert tensor.storage.mode == "lender_writes"
+            assert tensor.numpy().min() == tensor.numpy().max() == number
+            assert not tensor.numpy().flags.writeable
+        assert step and step.info().version == 6
+        with pytest.raises(tenon.InvalidArgument):
+            tenon.weights.publish("net", file, directory=folder, reuse=True)
+        del step, tensor
+    assert not list(folder.iterdir())

@@ -146,11 +146,12 @@ def make_shared(
     progress: Progress | None,
     timeout: float | None,
     cancel: Cancel | None,
+    reuse: bool = False,
 ) -> SharedWeights:
     """As tenon.weights.publish, or as tenon.weights.open with a name."""
     options = Struct(
         "tenon_shared_weights_options",
-        flags=flags("SHARED_WEIGHTS", group=group is not None),
+        flags=flags("SHARED_WEIGHTS", group=group is not None, reuse=reuse),
         group=0 if group is None else small(group, "group"),
         max_nbytes=max_nbytes,
     )

@@ -216,6 +216,7 @@ def publish(
     progress: Progress | None = None,
     timeout: float | None = None,
     cancel: Cancel | None = None,
+    reuse: bool = False,
 ) -> SharedWeights:
     """Publish the next version of the weights of a name: a file, or a state dict, whose tensors are
     copied.
@@ -223,6 +224,9 @@ def publish(
     Newcomers get the new version. Processes that have an older one keep it, and their
     weights.changed() says that there is a newer one. The new version lives as long as a process has
     it, so keep the result until another process has opened it. The parameters are those of open().
+
+    - reuse: Write a state dict into memory of an older version that nobody has any more. Keep the
+      result until the next publish() has returned.
 
     Raises Timeout if another process publishes under this name. Its details name the pid.
     """
@@ -239,6 +243,7 @@ def publish(
         progress=progress,
         timeout=timeout,
         cancel=cancel,
+        reuse=reuse,
     )
 
 

@@ -24,6 +24,7 @@ pub struct SharedWeightsOptions {
     max_nbytes: u64,
     device: Option<CString>,
     progress: Option<Progress>,
+    reuse: bool,
 }
 
 #[derive(Clone)]
@@ -71,6 +72,12 @@ impl SharedWeightsOptions {
     /// process loads or waits for the process that loads. A panic continues in the call that opens.
     pub fn progress(self, tell: impl Fn(u64, u64) + Send + Sync + 'static) -> Self {
         SharedWeightsOptions { progress: Some(Progress(Arc::new(tell))), ..self }
+    }
+
+    /// For [`SharedWeights::publish_values`]: writes the version into memory of an older one that
+    /// nobody has any more (`TENON_SHARED_WEIGHTS_REUSE`).
+    pub fn reuse(self, reuse: bool) -> Self {
+        SharedWeightsOptions { reuse, ..self }
     }
 }
 
@@ -210,8 +217,9 @@ impl SharedWeights {
         ) -> sys::tenon_status,
     ) -> Result<SharedWeights> {
         let (name, wait) = (c_text(name, "the name")?, wait.raw());
+        let group = options.group.map_or(0, |_| sys::TENON_SHARED_WEIGHTS_GROUP);
         let given = blank!(tenon_shared_weights_options {
-            flags: options.group.map_or(0, |_| sys::TENON_SHARED_WEIGHTS_GROUP),
+            flags: group | if options.reuse { sys::TENON_SHARED_WEIGHTS_REUSE } else { 0 },
             group: options.group.unwrap_or(0),
             directory: options.directory.as_ref().map_or(ptr::null(), |path| path.as_ptr()),
             max_nbytes: options.max_nbytes,

@@ -54,8 +54,9 @@ fn versions() {
     assert_eq!(first.info().unwrap().version, 1);
     assert_eq!(first.changed(Duration::ZERO).unwrap_err().kind(), ErrorKind::WouldBlock);
     let weight = || first.tensor("weight").unwrap();
+    let reusing = options.clone().reuse(true);
     let second =
-        SharedWeights::publish_values([("step", weight())], "net", &options, PATIENCE).unwrap();
+        SharedWeights::publish_values([("step", weight())], "net", &reusing, PATIENCE).unwrap();
     assert_eq!(second.info().unwrap().version, 2);
     assert_eq!(first.changed(PATIENCE).unwrap(), 2);
     let newest = SharedWeights::attach("net", &options, PATIENCE).unwrap();

@@ -35,6 +35,9 @@ struct SharedWeightsOptions {
   std::function<void(std::uint64_t done, std::uint64_t total)> progress = nullptr;
   /// The device in whose memory the weights lie, such as "cuda:0". Empty means the CPU.
   std::string device = {};
+  /// For publish_values: write the version into memory of an older one that nobody has any more
+  /// (TENON_SHARED_WEIGHTS_REUSE).
+  bool reuse = false;
 };
 
 /// Facts about shared weights. tenon/shared_weights.h explains each of them.
@@ -168,6 +171,7 @@ class SharedWeights
     tenon_shared_weights_options c{};
     c.struct_size = sizeof c;
     c.flags = options.group ? std::uint32_t{TENON_SHARED_WEIGHTS_GROUP} : 0U;
+    if (options.reuse) c.flags |= std::uint32_t{TENON_SHARED_WEIGHTS_REUSE};
     c.group = options.group.value_or(0);
     c.directory = options.directory.empty() ? nullptr : options.directory.c_str();
     c.max_nbytes = options.max_nbytes;
