@@ -100,6 +100,7 @@ struct WeightsOptions {
   std::string directory;       // empty: this user's own
   std::string group;           // for keep and switch: a group's name or number; empty: none
   std::string device = "cpu";  // of the weights; ls shows those of all devices
+  uint64_t budget = 0;         // for keep and switch: the most bytes of all names; 0: no limit
   double timeout = 10;         // for drop, in seconds
   bool json = false;
 };

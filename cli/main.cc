@@ -124,6 +124,8 @@ void check_weights(WeightsOptions* options) {
     throw CLI::ValidationError(
         "tenon weights ls shows the weights of all devices: leave out "
         "--device");
+  if (!takes_file && options->budget != 0)
+    throw CLI::ValidationError("only tenon weights keep and switch take a --budget");
   if (is_switch && options->file.empty())
     throw CLI::ValidationError("the file is missing: write tenon weights switch NAME FILE");
   if (!is_ls || options->name.empty()) return;
@@ -169,6 +171,12 @@ void add_weights(CLI::App* app, Options* options) {
                    "For keep, switch and drop: the device in whose memory the weights lie, cpu "
                    "unless told; cuda:0 is the first GPU")
       ->option_text("DEVICE");
+  weights
+      ->add_option("--budget", given.budget,
+                   "For keep and switch: load nothing if all weights in the directory would then "
+                   "have more bytes, such as 8G")
+      ->transform(CLI::AsSizeValue(false))
+      ->option_text("SIZE");
   weights
       ->add_option("--timeout", given.timeout,
                    "For drop: the seconds in which the keepers must end, 10 unless told")

@@ -197,6 +197,7 @@ Status keep(const WeightsOptions& options) {
   shared_weights::OpenOptions how;
   how.access = std::move(access);
   TENON_ASSIGN(how.device, shared_weights::parse_device(options.device));
+  how.budget_nbytes = options.budget;
   how.progress = [&progress](uint64_t done, uint64_t total) { progress.show(done, total); };
   std::optional<std::string> file;
   if (!options.file.empty()) file = options.file;
@@ -223,6 +224,7 @@ Status switch_version(const WeightsOptions& options) {
   shared_weights::OpenOptions how;
   TENON_ASSIGN(how.access, access_of(options));
   TENON_ASSIGN(how.device, shared_weights::parse_device(options.device));
+  how.budget_nbytes = options.budget;
   how.progress = [&progress](uint64_t done, uint64_t total) { progress.show(done, total); };
   Result<Ref<SharedWeights>> published = shared_weights::publish_file(
       options.file, options.name, how, os::Wait{.cancel = keeper_cancel});

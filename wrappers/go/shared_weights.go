@@ -27,7 +27,8 @@ type SharedWeightsOptions struct {
 	Progress func(done, total uint64)
 	// For PublishSharedWeightsValues: write the version into memory of an older one that nobody has
 	// any more (TENON_SHARED_WEIGHTS_REUSE).
-	Reuse bool
+	Reuse       bool
+	BudgetBytes uint64 // the most bytes of all weights in the directory; 0 means no limit
 }
 
 // SharedWeightsInfo are facts about shared weights. They change when other processes come and go.
@@ -162,7 +163,8 @@ func makeSharedWeights(
 		func(w waiting[*C.tenon_shared_weights]) C.tenon_status {
 			return C.tenon_go_make_shared_weights(
 				made, text, directory, flags, group, C.uint64_t(options.MaxBytes),
-				device, C.uintptr_t(progress), w.timeout, w.cancel, w.out, w.failure,
+				device, C.uint64_t(options.BudgetBytes), C.uintptr_t(progress),
+				w.timeout, w.cancel, w.out, w.failure,
 			)
 		},
 	)

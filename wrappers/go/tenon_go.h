@@ -196,8 +196,9 @@ typedef struct tenon_go_shared_weights {
 // The context 0 means that there is no progress function.
 static inline tenon_status tenon_go_make_shared_weights(
     tenon_go_shared_weights made, const char* name, const char* directory, uint32_t flags,
-    uint32_t group, uint64_t max_nbytes, const char* device, uintptr_t context, int64_t timeout_ns,
-    tenon_cancel* cancel, tenon_shared_weights** out, tenon_error** err) {
+    uint32_t group, uint64_t max_nbytes, const char* device, uint64_t budget_nbytes,
+    uintptr_t context, int64_t timeout_ns, tenon_cancel* cancel, tenon_shared_weights** out,
+    tenon_error** err) {
   tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
   tenon_shared_weights_options options = {0};
   options.struct_size = sizeof options;
@@ -206,6 +207,7 @@ static inline tenon_status tenon_go_make_shared_weights(
   options.directory = directory;
   options.max_nbytes = max_nbytes;
   options.device = device;
+  options.budget_nbytes = budget_nbytes;
   options.progress = context != 0 ? tenon_go_progress : NULL;
   options.progress_context = (void*)context;
   if (!made.publishes) return tenon_open_shared_weights(made.path, name, &options, &wait, out, err);

@@ -103,6 +103,12 @@ typedef struct tenon_shared_weights_options {
    * to the device, and is never whole in the memory of the CPU.
    */
   const char *device;
+  /**
+   * The most bytes that the weights of all names in the directory may have together. A load or a
+   * publication that would exceed it is refused before it begins. All versions that a process has
+   * count, and so do those that are still being loaded. 0 means no limit.
+   */
+  uint64_t budget_nbytes;
 } tenon_shared_weights_options;
 
 /** Facts about shared weights. They change when other processes come and go. */
@@ -164,8 +170,8 @@ typedef struct tenon_shared_weights_info {
  * - TENON_TIMEOUT, TENON_WOULD_BLOCK: the wait ended while another process was loading, or did not
  *   answer. The detail "pid" names that process, which may be stopped (SIGSTOP).
  * - TENON_INTERRUPTED, TENON_CANCELLED.
- * - TENON_RESOURCE_EXHAUSTED: no memory, or a limit. "max_nbytes" and "device memory" are some of
- *   the limits.
+ * - TENON_RESOURCE_EXHAUSTED: no memory, or a limit, such as "max_nbytes", "budget_nbytes" or
+ *   "device memory".
  * - TENON_CORRUPT: the file changed while it was loaded, or is broken; or another program listens
  *   on the socket.
  * - TENON_INCOMPATIBLE: a process has the weights with a later version of Tenon.

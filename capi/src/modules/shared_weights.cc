@@ -51,6 +51,7 @@ tenon::Result<OpenOptions> read_open_options(const tenon_shared_weights_options*
   how.max_nbytes = given.max_nbytes;
   TENON_ASSIGN(how.device,
                tenon::shared_weights::parse_device(given.device != nullptr ? given.device : "cpu"));
+  how.budget_nbytes = given.budget_nbytes;
   if (given.progress != nullptr) {
     how.progress = [call = given.progress, context = given.progress_context](
                        uint64_t done, uint64_t total) { call(context, done, total); };

@@ -1,9 +1,11 @@
 #include "modules/shared_weights/place.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <string_view>
 #include <system_error>
@@ -254,6 +256,39 @@ void remove_older_holds(const Place& place, uint64_t version) noexcept {
   } catch (...) {
     // No memory: the next publisher removes them.
   }
+}
+
+Result<ForkClosed> try_exclusive(const Place& place, const std::string& path) {
+  return open_and_lock(place, path, true, &os::take_exclusive_lock);
+}
+
+std::string hold_path(const Place& place, uint64_t version) {
+  return version == 1 ? place.hold : version_path(place, version);
+}
+
+void note_nbytes(const std::string& path, uint64_t nbytes) noexcept {
+  std::array<unsigned char, 8> bytes{};
+  for (size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<unsigned char>(nbytes >> (8 * i));
+  const os::Fd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  // Without the note the file says nothing, as a file of a Tenon without notes.
+  if (file.is_open()) (void)!::pwrite(file.get(), bytes.data(), bytes.size(), 0);
+}
+
+uint64_t noted_nbytes(const std::string& path) noexcept {
+  std::array<unsigned char, 8> bytes{};
+  const os::Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!file.is_open() ||
+      ::pread(file.get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    return 0;
+  uint64_t nbytes = 0;
+  for (size_t i = 0; i < bytes.size(); ++i) nbytes |= uint64_t{bytes[i]} << (8 * i);
+  return nbytes;
+}
+
+bool is_turn_taken(const Place& place) {
+  Result<ForkClosed> free = open_and_lock(place, place.turn, false, &os::take_shared_lock);
+  return free.is_ok() && !free.value().is_open();
 }
 
 Result<ForkClosed> try_turn(const Place& place) {

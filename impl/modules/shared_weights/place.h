@@ -104,6 +104,19 @@ inline constexpr uint64_t kAllVersions = UINT64_MAX;
 // Removes the files of the versions before this one that no process holds.
 void remove_older_holds(const Place& place, uint64_t version) noexcept;
 
+// Takes a lock file of the directory exclusively, without waiting. Not open: another process has
+// it.
+Result<ForkClosed> try_exclusive(const Place& place, const std::string& path);
+// NAME.hold for version 1, and NAME.hold.N for a later one.
+std::string hold_path(const Place& place, uint64_t version);
+// NAME.turn, NAME.hold and NAME.hold.N say in their first 8 bytes, little-endian, how large the
+// weights are. note_nbytes() does nothing if the file cannot be written. noted_nbytes() is 0 if the
+// file does not say.
+void note_nbytes(const std::string& path, uint64_t nbytes) noexcept;
+uint64_t noted_nbytes(const std::string& path) noexcept;
+// Whether a process publishes under the name.
+bool is_turn_taken(const Place& place);
+
 // Takes NAME.turn without waiting. Not open: another process publishes now.
 Result<ForkClosed> try_turn(const Place& place);
 // Removes the default directory if nothing is in it. Another directory stays.

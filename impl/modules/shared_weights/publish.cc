@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/fork.h"
+#include "modules/shared_weights/budget.h"
 #include "modules/shared_weights/buffers.h"
 #include "modules/shared_weights/load.h"
 #include "modules/shared_weights/on_device.h"
@@ -39,14 +40,17 @@ using Prepare =
 // One call of publish_file() or publish_values().
 class Publishing {
  public:
-  Publishing(Place place, const os::Wait& wait) : place_(std::move(place)), waiter_(wait) {}
+  Publishing(Place place, uint64_t budget_nbytes, const os::Wait& wait)
+      : place_(std::move(place)), budget_nbytes_(budget_nbytes), waiter_(wait) {}
 
-  // `buffer_nbytes`: the size of the buffer for `prepare`, or 0 for none.
-  Result<Ref<SharedWeights>> run(uint64_t buffer_nbytes, const Prepare& prepare);
+  // `nbytes`: the size of the weights. `reuses`: `prepare` gets a buffer.
+  Result<Ref<SharedWeights>> run(uint64_t nbytes, bool reuses, const Prepare& prepare);
 
  private:
   Result<ForkClosed> take_turn();
   Status pause();
+  // Announces the size to processes that check a budget, and checks this process's own.
+  Status announce(uint64_t nbytes);
   // A buffer that no process has any more, or a new one.
   Result<std::unique_ptr<Buffer>> take_buffer(uint64_t nbytes);
   // Null: the state of the name is changing, and the caller tries again.
@@ -58,6 +62,7 @@ class Publishing {
   Status hear_answer(int socket, int32_t server_pid);
 
   const Place place_;
+  const uint64_t budget_nbytes_;
   os::Waiter waiter_;
   int64_t pause_ns_ = kFirstPublishTurnNs;
   int32_t deaf_pid_ = 0;  // the server that hung up without an answer
@@ -93,6 +98,20 @@ Result<ForkClosed> Publishing::take_turn() {
     if (pid != 0) status = std::move(status).with("pid", pid);
     return std::move(status).with("path", place_.turn).caused_by(over);
   }
+}
+
+Status Publishing::announce(uint64_t nbytes) {
+  BudgetLock lock;
+  while (budget_nbytes_ != 0) {
+    TENON_ASSIGN(lock, BudgetLock::try_take(place_));
+    if (lock.is_open()) {
+      TENON_TRY(check_budget(place_, nbytes, budget_nbytes_, true));
+      break;
+    }
+    TENON_TRY(pause());
+  }
+  note_nbytes(place_.turn, nbytes);
+  return Status::ok();
 }
 
 Result<std::unique_ptr<Buffer>> Publishing::take_buffer(uint64_t nbytes) {
@@ -196,6 +215,7 @@ Result<Ref<SharedWeights>> Publishing::try_switch(Loaded* loaded, Facts facts,
     if (!holds.version.is_open()) return Ref<SharedWeights>();
   }
   const uint64_t version = facts.version;
+  note_nbytes(hold_path(place_, version), loaded->segment->nbytes());
   Result<std::shared_ptr<Member>> serving =
       Member::serve(place_, std::move(holds), std::move(facts));
   if (!serving.is_ok()) {
@@ -217,7 +237,7 @@ Result<Ref<SharedWeights>> Publishing::try_switch(Loaded* loaded, Facts facts,
   return Ref<SharedWeights>::adopt(new SharedWeights(loaded->segment, weights, member, true));
 }
 
-Result<Ref<SharedWeights>> Publishing::run(uint64_t buffer_nbytes, const Prepare& prepare) {
+Result<Ref<SharedWeights>> Publishing::run(uint64_t nbytes, bool reuses, const Prepare& prepare) {
   struct Turn {
     const Place& place;
     ForkClosed lock;
@@ -227,12 +247,13 @@ Result<Ref<SharedWeights>> Publishing::run(uint64_t buffer_nbytes, const Prepare
     }
   } turn{place_, {}};
   TENON_ASSIGN(turn.lock, take_turn());
+  TENON_TRY(announce(nbytes));
   Facts facts;
   facts.loader_pid = os::process_id();
   const uint64_t generation = fork_generation();
   std::unique_ptr<Buffer> buffer;
-  if (buffer_nbytes != 0) {
-    TENON_ASSIGN(buffer, take_buffer(buffer_nbytes));
+  if (reuses) {
+    TENON_ASSIGN(buffer, take_buffer(nbytes));
     facts.memory = MemoryKind::kLenderWrites;
   }
   TENON_ASSIGN(Loaded loaded, prepare(waiter_, buffer.get(), &facts));
@@ -261,9 +282,10 @@ Result<Ref<SharedWeights>> publish_file(const std::string& path, const std::stri
   TENON_ASSIGN(Place place, choose_place_on(options.device, name, options.access));
   TENON_ASSIGN(const OpenedFile file, open_file(path));
   TENON_TRY(check_size(path, file.identity.nbytes, options.max_nbytes));
-  Publishing publishing(std::move(place), wait);
+  Publishing publishing(std::move(place), options.budget_nbytes, wait);
   return publishing.run(
-      0, [&](const os::Waiter& waiter, const Buffer*, Facts* facts) -> Result<Loaded> {
+      file.identity.nbytes, false,
+      [&](const os::Waiter& waiter, const Buffer*, Facts* facts) -> Result<Loaded> {
         facts->file = file.identity;
         facts->label = label_of(file);
         if (options.device) facts->memory = MemoryKind::kDevice;
@@ -290,10 +312,9 @@ Result<Ref<SharedWeights>> publish_values(std::span<const weights::SavedTensor> 
   TENON_ASSIGN(Place place, choose_place_on({}, name, options.access));
   TENON_ASSIGN(const ValuesFile file, layout_values(values));
   TENON_TRY(check_size(kValuesLabel, file.nbytes, options.max_nbytes));
-  Publishing publishing(std::move(place), wait);
-  const uint64_t buffer_nbytes = reuses ? file.nbytes : 0;
+  Publishing publishing(std::move(place), options.budget_nbytes, wait);
   return publishing.run(
-      buffer_nbytes,
+      file.nbytes, reuses,
       [&](const os::Waiter& /*waiter*/, const Buffer* buffer, Facts* facts) -> Result<Loaded> {
         facts->label = kValuesLabel;
         return load_values(file, buffer, &facts->file);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/fork.h"
+#include "modules/shared_weights/budget.h"
 #include "modules/shared_weights/load.h"
 #include "modules/shared_weights/on_device.h"
 #include "modules/shared_weights/packets.h"
@@ -319,6 +320,20 @@ Result<Ref<SharedWeights>> Opening::become_first(ForkClosed place_lock) {
     (void)remove_if_last(place_, holds.name.get());
     return size;
   }
+  BudgetLock budget_lock;
+  if (options_.budget_nbytes != 0) {
+    TENON_ASSIGN(budget_lock, BudgetLock::try_take(place_));
+    if (!budget_lock.is_open()) {
+      (void)remove_if_last(place_, holds.name.get());
+      return Ref<SharedWeights>();
+    }
+    if (Status status = check_budget(place_, file_->identity.nbytes, options_.budget_nbytes, false);
+        !status.is_ok()) {
+      (void)remove_if_last(place_, holds.name.get());
+      return status;
+    }
+  }
+  note_nbytes(place_.hold, file_->identity.nbytes);
   // A name that nobody has begins with version 1 again.
   remove_older_holds(place_, kAllVersions);
   Facts facts;
@@ -334,6 +349,7 @@ Result<Ref<SharedWeights>> Opening::become_first(ForkClosed place_lock) {
   const std::shared_ptr<Member> member = std::move(serving).value();
   // The next process that finds a listener waits there, so the lock is not needed any more.
   place_lock.reset();
+  budget_lock = BudgetLock();
   struct Leave {
     Member* member;
     ~Leave() {

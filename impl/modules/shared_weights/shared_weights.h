@@ -25,6 +25,8 @@ struct OpenOptions {
   uint64_t max_nbytes = 0;  // the largest file that is loaded; 0: no limit
   // The CUDA device in whose memory the weights lie. Nothing: they lie in the CPU's memory.
   std::optional<int32_t> device;
+  // The most bytes that all weights in the directory may have when this process loads. 0: no limit.
+  uint64_t budget_nbytes = 0;
   // Called on the thread of the opener while it loads or waits for the process that loads.
   std::function<void(uint64_t done, uint64_t total)> progress;
 };
@@ -41,10 +43,10 @@ class SharedWeights final : public Counted {
   // NOT_FOUND: there is no path, and no process has the weights; or there is no such file or
   // directory. PERMISSION: the name stands for another file or another version of the file (details
   // path, pid, field), or the server is another user's, or does not admit this user.
-  // RESOURCE_EXHAUSTED: over `max_nbytes` (limit "max_nbytes"), or no memory. TIMEOUT with the
-  // detail pid: a process that has the weights does not answer. CORRUPT: the file changed while it
-  // was loaded; or what serves the name is not Tenon. Also the errors of choose_place() and of
-  // weights::Weights::open().
+  // RESOURCE_EXHAUSTED: over `max_nbytes` or `budget_nbytes` (detail "limit"), or no memory.
+  // TIMEOUT with the detail pid: a process that has the weights does not answer. CORRUPT: the file
+  // changed while it was loaded; or what serves the name is not Tenon. Also the errors of
+  // choose_place() and of weights::Weights::open().
   static Result<Ref<SharedWeights>> open(const std::optional<std::string>& path,
                                          const std::string& name, const OpenOptions& options,
                                          const os::Wait& wait);

@@ -504,6 +504,40 @@ static void writes_memory_again(void) {
   CHECK_EQ(files_left(), 0);
 }
 
+/* All names of the directory count, and so does each version that a process has. */
+static void keeps_to_a_budget(void) {
+  tenon_shared_weights_options options = in_rendezvous();
+  tenon_shared_weights *first = open_shared(golden(), "net"), *second = NULL, *none = NULL;
+  const uint64_t nbytes = info_of(first).file_nbytes;
+  tenon_error *error = NULL;
+  char text[32];
+  options.budget_nbytes = 2 * nbytes - 1;
+  snprintf(text, sizeof(text), "%llu", (unsigned long long)nbytes);
+  FAILS_SAYING(TENON_RESOURCE_EXHAUSTED, "limit", "budget_nbytes",
+               tenon_open_shared_weights(golden(), "other", &options, NULL, &none, ERR));
+  FAILS_SAYING(TENON_RESOURCE_EXHAUSTED, "wanted", text,
+               tenon_publish_shared_weights(golden(), "net", &options, NULL, &none, ERR));
+  CHECK(tenon_open_shared_weights(golden(), "other", &options, NULL, &none, &error) ==
+        TENON_RESOURCE_EXHAUSTED);
+  CHECK(strstr(tenon_error_message(error), "\"net\" with ") != NULL);
+  tenon_error_release(error);
+  CHECK(none == NULL);
+  CHECK_EQ(files_left(), 3);
+  /* A process that only attaches loads nothing. */
+  OK(tenon_open_shared_weights(golden(), "net", &options, NULL, &second, ERR));
+  tenon_shared_weights_release(second);
+  options.budget_nbytes = 2 * nbytes;
+  OK(tenon_publish_shared_weights(golden(), "net", &options, NULL, &second, ERR));
+  FAILS_SAYING(TENON_RESOURCE_EXHAUSTED, "wanted", text,
+               tenon_open_shared_weights(golden(), "other", &options, NULL, &none, ERR));
+  /* Version 1 goes, and so there is room. */
+  tenon_shared_weights_release(first);
+  OK(tenon_open_shared_weights(golden(), "other", &options, NULL, &none, ERR));
+  tenon_shared_weights_release(none);
+  tenon_shared_weights_release(second);
+  CHECK_EQ(files_left(), 0);
+}
+
 /* The directory of the default belongs to this user alone, and goes with the last name. */
 static void in_the_default_directory(void) {
   tenon_shared_weights *weights = NULL;
@@ -532,6 +566,7 @@ int main(void) {
   RUN(refused);
   RUN(publishes);
   RUN(writes_memory_again);
+  RUN(keeps_to_a_budget);
   RUN(in_the_default_directory);
   CHECK(rmdir(rendezvous) == 0);
   remove_folder();

@@ -213,6 +213,16 @@ def test_a_new_version(file: Path, folder: Path) -> None:
     assert not list(folder.iterdir())
 
 
+def test_a_budget_refuses_what_would_exceed_it(file: Path, folder: Path) -> None:
+    with tenon.weights.open(file, name="net", directory=folder) as first:
+        nbytes = first.info().file_nbytes
+        with pytest.raises(tenon.ResourceExhausted, match='"net" with') as caught:
+            tenon.weights.open(file, name="b", directory=folder, budget=2 * nbytes - 1)
+        assert caught.value.details["limit"] == "budget_nbytes"
+        tenon.weights.publish("b", file, directory=folder, budget=2 * nbytes).close()
+    assert not list(folder.iterdir())
+
+
 def test_a_version_is_written_into_memory_that_nobody_has(file: Path, folder: Path) -> None:
     with tenon.weights.open(file, name="net", directory=folder):
         step = None

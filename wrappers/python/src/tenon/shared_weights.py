@@ -143,6 +143,7 @@ def make_shared(
     group: int | None,
     max_nbytes: int,
     device: str | None,
+    budget: int,
     progress: Progress | None,
     timeout: float | None,
     cancel: Cancel | None,
@@ -154,6 +155,7 @@ def make_shared(
         flags=flags("SHARED_WEIGHTS", group=group is not None, reuse=reuse),
         group=0 if group is None else small(group, "group"),
         max_nbytes=max_nbytes,
+        budget_nbytes=budget,
     )
     if directory is not None:
         options.point(directory=ffi.new("char[]", path_of(directory)))

@@ -161,6 +161,7 @@ def open(
     group: int | None = None,
     max_nbytes: int = 0,
     device: str | None = None,
+    budget: int = 0,
     progress: Progress | None = None,
     timeout: float | None = None,
     cancel: Cancel | None = None,
@@ -178,6 +179,7 @@ def open(
     - max_nbytes: The largest file to load. 0 means no limit.
     - device: "cuda:N" puts one copy for all processes into the memory of that device. The same name
       on another device, or on the CPU, means other weights.
+    - budget: The most bytes of all weights in the directory together. 0 means no limit.
     - progress: A function that gets the bytes that are loaded and the bytes of the file, while this
       process loads or waits for the process that loads.
     - timeout: How long to wait for other processes, in seconds. None waits for ever.
@@ -199,6 +201,7 @@ def open(
         group=group,
         max_nbytes=max_nbytes,
         device=device,
+        budget=budget,
         progress=progress,
         timeout=timeout,
         cancel=cancel,
@@ -213,6 +216,7 @@ def publish(
     group: int | None = None,
     max_nbytes: int = 0,
     device: str | None = None,
+    budget: int = 0,
     progress: Progress | None = None,
     timeout: float | None = None,
     cancel: Cancel | None = None,
@@ -240,6 +244,7 @@ def publish(
         group=group,
         max_nbytes=max_nbytes,
         device=device,
+        budget=budget,
         progress=progress,
         timeout=timeout,
         cancel=cancel,

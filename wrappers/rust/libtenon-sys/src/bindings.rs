@@ -2773,12 +2773,16 @@ pub struct tenon_shared_weights_options {
     pub progress: tenon_shared_weights_progress,
     ///The first argument of `progress`.
     pub progress_context: *mut ::core::ffi::c_void,
+    /**The most bytes that the weights of all names in the directory may have together. A load or a
+ publication that would exceed it is refused before it begins. All versions that a process has
+ count, and so do those that are still being loaded. 0 means no limit.*/
+    pub budget_nbytes: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
         "Size of tenon_shared_weights_options",
-    ][::core::mem::size_of::<tenon_shared_weights_options>() - 48usize];
+    ][::core::mem::size_of::<tenon_shared_weights_options>() - 56usize];
     [
         "Alignment of tenon_shared_weights_options",
     ][::core::mem::align_of::<tenon_shared_weights_options>() - 8usize];
@@ -2803,6 +2807,9 @@ const _: () = {
     [
         "Offset of field: tenon_shared_weights_options::progress_context",
     ][::core::mem::offset_of!(tenon_shared_weights_options, progress_context) - 40usize];
+    [
+        "Offset of field: tenon_shared_weights_options::budget_nbytes",
+    ][::core::mem::offset_of!(tenon_shared_weights_options, budget_nbytes) - 48usize];
 };
 ///Facts about shared weights. They change when other processes come and go.
 #[repr(C)]
@@ -7079,7 +7086,8 @@ extern "C" {
  - TENON_TIMEOUT, TENON_WOULD_BLOCK: the wait ended while another process was loading, or did not
    answer. The detail "pid" names that process, which may be stopped (SIGSTOP).
  - TENON_INTERRUPTED, TENON_CANCELLED.
- - TENON_RESOURCE_EXHAUSTED: no memory, or a limit. "max_nbytes" is one of the limits.
+ - TENON_RESOURCE_EXHAUSTED: no memory, or a limit. "max_nbytes" and "budget_nbytes" are two of
+   the limits.
  - TENON_CORRUPT: the file changed while it was loaded, or is broken; or another program listens
    on the socket.
  - TENON_INCOMPATIBLE: a process has the weights with a later version of Tenon.

@@ -25,6 +25,7 @@ pub struct SharedWeightsOptions {
     device: Option<CString>,
     progress: Option<Progress>,
     reuse: bool,
+    budget_nbytes: u64,
 }
 
 #[derive(Clone)]
@@ -78,6 +79,11 @@ impl SharedWeightsOptions {
     /// nobody has any more (`TENON_SHARED_WEIGHTS_REUSE`).
     pub fn reuse(self, reuse: bool) -> Self {
         SharedWeightsOptions { reuse, ..self }
+    }
+
+    /// Sets the most bytes of all weights in the directory together.
+    pub fn budget_nbytes(self, budget_nbytes: u64) -> Self {
+        SharedWeightsOptions { budget_nbytes, ..self }
     }
 }
 
@@ -224,6 +230,7 @@ impl SharedWeights {
             directory: options.directory.as_ref().map_or(ptr::null(), |path| path.as_ptr()),
             max_nbytes: options.max_nbytes,
             device: options.device.as_ref().map_or(ptr::null(), |device| device.as_ptr()),
+            budget_nbytes: options.budget_nbytes,
             progress: options.progress.as_ref().map(|_| tell as _),
             progress_context: options
                 .progress

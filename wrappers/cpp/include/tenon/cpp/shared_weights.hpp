@@ -38,6 +38,8 @@ struct SharedWeightsOptions {
   /// For publish_values: write the version into memory of an older one that nobody has any more
   /// (TENON_SHARED_WEIGHTS_REUSE).
   bool reuse = false;
+  /// The most bytes of all weights in the directory together. 0 means no limit.
+  std::uint64_t budget_nbytes = 0;
 };
 
 /// Facts about shared weights. tenon/shared_weights.h explains each of them.
@@ -176,6 +178,7 @@ class SharedWeights
     c.directory = options.directory.empty() ? nullptr : options.directory.c_str();
     c.max_nbytes = options.max_nbytes;
     c.device = options.device.empty() ? nullptr : options.device.c_str();
+    c.budget_nbytes = options.budget_nbytes;
     if (options.progress) {
       c.progress = &tell;
       c.progress_context = const_cast<SharedWeightsOptions*>(&options);
