@@ -38,6 +38,7 @@ _tenon() {
       return
       ;;
     --min-age | --interval | --methods | --lower | --module | --group | --timeout) return ;;
+    --budget) return ;;
     --form)
       mapfile -t COMPREPLY < <(compgen -W "safetensors torch" -- "$current")
       return
@@ -53,7 +54,7 @@ _tenon() {
     verify) ;;
     export) options+=" --bytecode --no-bytecode --methods --lower --forks-at-once --flatbuffer --debug-tables --package --module" ;;
     convert) options+=" --form --duplicate-shared --skip" ;;
-    weights) options+=" --directory --group --device --timeout" ;;
+    weights) options+=" --directory --group --device --budget --timeout" ;;
     bench) options+=" --quick" ;;
   esac
   if [[ $current == -* ]]; then

@@ -59,5 +59,6 @@ complete -c tenon -n '__fish_seen_subcommand_from weights' -F -a 'ls keep drop s
 complete -c tenon -n '__fish_seen_subcommand_from weights' -l directory -x -a '(__fish_complete_directories)' -d 'Where the processes meet'
 complete -c tenon -n '__fish_seen_subcommand_from weights' -l group -x -a '(__fish_complete_groups)' -d 'Admit members of this group'
 complete -c tenon -n '__fish_seen_subcommand_from weights' -l device -x -a 'cpu cuda:0' -d 'Where the weights lie'
+complete -c tenon -n '__fish_seen_subcommand_from weights' -l budget -x -d 'Load nothing beyond this size of all weights'
 complete -c tenon -n '__fish_seen_subcommand_from weights' -l timeout -x -d 'Seconds in which keepers must end'
 complete -c tenon -n '__fish_seen_subcommand_from bench' -l quick -d 'Fewer rounds'

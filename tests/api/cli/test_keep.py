@@ -204,6 +204,16 @@ def test_what_cannot_be_kept(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_keeper_has_a_budget(tmp_path: Path, start: Start) -> None:
+    first_line(start("net", WEIGHTS, "--directory", tmp_path, "--budget", "1M"))
+    keep = ("weights", "keep", "other", WEIGHTS, "--directory", tmp_path, "--budget", "20k")
+    error = read_json(*keep, rc=1)["error"]
+    assert error["code"] == "RESOURCE_EXHAUSTED" and '"net" with' in error["message"]
+    assert error["details"]["limit"] == "budget_nbytes"
+    assert error["details"]["limit_value"] == str(20 * 1024)
+    assert run("weights", "drop", "net", "--directory", tmp_path, "--budget", "1M").returncode == 2
+
+
 def test_a_signal_ends_the_wait_for_a_stopped_server(tmp_path: Path, start: Start) -> None:
     server = start("net", WEIGHTS, "--directory", tmp_path)
     first_line(server)
