@@ -1,6 +1,7 @@
 // A trainer publishes versions into memory that it writes again. A reader never sees a byte of
 // another version than its own, whoever is killed, and the memory stays at two buffers as long as
 // no reader keeps more.
+#include <dirent.h>
 #include <sys/stat.h>
 
 #include <array>
@@ -168,6 +169,15 @@ TEST(SharedWeightsReuse, WritesNothingThatSomebodyHas) {
   });
 }
 
+size_t descriptors_open() {
+  DIR* const folder = opendir("/proc/self/fd");
+  REQUIRE(folder != nullptr);
+  size_t count = 0;
+  while (readdir(folder) != nullptr) ++count;
+  closedir(folder);
+  return count;
+}
+
 // Follows the versions up to `last`, and looks at each of them when it comes and before it goes.
 void follow_reused(const Scene& scene, Report* report, uint64_t last) {
   Opened opened = must_attach(scene);
@@ -203,10 +213,12 @@ TEST(SharedWeightsReuse, IsFlatInAThousandUnderEightReaders) {
       }));
     std::set<uint64_t> inodes;
     size_t most_buffers = 0;
+    size_t descriptors = 0;
     for (uint32_t version = 2; version <= kVersions; ++version) {
       newest = trainer.publish(version);
       REQUIRE(newest.info().version == version);
       inodes.insert(inode_at(newest.data()));
+      if (version == kVersions / 10) descriptors = descriptors_open();
       most_buffers = std::max(most_buffers, buffers_mapped());
       // Mostly the readers keep up, as engines do that follow a trainer. At times they do not.
       const auto is_behind = [&](const Report& each) { return each.turn.load() < version; };
@@ -218,6 +230,7 @@ TEST(SharedWeightsReuse, IsFlatInAThousandUnderEightReaders) {
                 most_buffers - 1);
     CHECK(inodes.size() < kVersions / 4);
     CHECK(most_buffers < 2 * kReaders);
+    CHECK(descriptors_open() <= descriptors + 4);
     newest = Opened();
     CHECK_EQ(buffers_mapped(), 1);  // the trainer's own tensor
     CHECK(scene.is_clean());
