@@ -51,15 +51,16 @@ uint64_t use_of(const Place& place, const NameStatus& status) {
   return sum;
 }
 
-// The bytes that the publishers of other names have announced. The name of `place` is left out.
-Result<std::vector<NameUse>> announced(const Place& place) {
+// The bytes that other publishers have announced.
+Result<std::vector<NameUse>> announced(const Place& place, bool publishes) {
   std::vector<NameUse> found;
   TENON_ASSIGN(const os::Fd directory, os::open_directory(place.directory));
   TENON_TRY(os::list_names(directory.get(), [&](const char* leaf) {
     const std::string_view each(leaf);
     if (!each.ends_with(kTurnSuffix)) return true;
     const std::string name(each.substr(0, each.size() - kTurnSuffix.size()));
-    if (name != place.name && is_turn_taken(place_in(place.directory, name)))
+    const bool is_own = publishes && name == place.name;
+    if (!is_own && is_turn_taken(place_in(place.directory, name)))
       found.push_back({name, noted_nbytes(place_in(place.directory, name).turn)});
     return true;
   }));
@@ -67,7 +68,7 @@ Result<std::vector<NameUse>> announced(const Place& place) {
 }
 
 Result<std::vector<NameUse>> list_use(const Place& place, bool publishes) {
-  TENON_ASSIGN(std::vector<NameUse> all, announced(place));
+  TENON_ASSIGN(std::vector<NameUse> all, announced(place, publishes));
   TENON_ASSIGN(const std::vector<NameStatus> names, list_names(place.directory));
   for (const NameStatus& each : names) {
     if (each.name == place.name && !publishes) continue;
