@@ -2767,12 +2767,18 @@ pub struct tenon_shared_weights_options {
     /**Borrowed: the absolute path of a directory of this machine. All processes that share a name
  must name the same directory. NULL means /dev/shm/tenon-weights-UID.*/
     pub directory: *const ::core::ffi::c_char,
-    ///The largest file that this process loads. 0 means no limit.
+    ///The largest file that this process loads, or index with its shards. 0 means no limit.
     pub max_nbytes: u64,
     ///May be NULL.
     pub progress: tenon_shared_weights_progress,
     ///The first argument of `progress`.
     pub progress_context: *mut ::core::ffi::c_void,
+    /**Borrowed: the device in whose memory the weights lie, "cpu" or "cuda:N". N is the number of
+ the device in this process. NULL means "cpu". A name on a device means other weights than the
+ same name on another device or on the CPU. A process may call the device by another number
+ than its peers, because the files of the name have the UUID of the device. The file is streamed
+ to the device, and is never whole in the memory of the CPU.*/
+    pub device: *const ::core::ffi::c_char,
     /**The most bytes that the weights of all names in the directory may have together. A load or a
  publication that would exceed it is refused before it begins. All versions that a process has
  count, and so do those that are still being loaded. 0 means no limit.*/
@@ -2782,7 +2788,7 @@ pub struct tenon_shared_weights_options {
 const _: () = {
     [
         "Size of tenon_shared_weights_options",
-    ][::core::mem::size_of::<tenon_shared_weights_options>() - 56usize];
+    ][::core::mem::size_of::<tenon_shared_weights_options>() - 64usize];
     [
         "Alignment of tenon_shared_weights_options",
     ][::core::mem::align_of::<tenon_shared_weights_options>() - 8usize];
@@ -2808,8 +2814,11 @@ const _: () = {
         "Offset of field: tenon_shared_weights_options::progress_context",
     ][::core::mem::offset_of!(tenon_shared_weights_options, progress_context) - 40usize];
     [
+        "Offset of field: tenon_shared_weights_options::device",
+    ][::core::mem::offset_of!(tenon_shared_weights_options, device) - 48usize];
+    [
         "Offset of field: tenon_shared_weights_options::budget_nbytes",
-    ][::core::mem::offset_of!(tenon_shared_weights_options, budget_nbytes) - 48usize];
+    ][::core::mem::offset_of!(tenon_shared_weights_options, budget_nbytes) - 56usize];
 };
 ///Facts about shared weights. They change when other processes come and go.
 #[repr(C)]
@@ -2819,7 +2828,7 @@ pub struct tenon_shared_weights_info {
     pub struct_size: usize,
     ///The bytes of the shared memory.
     pub nbytes: u64,
-    ///The size of the file when it was loaded.
+    ///The size of the file when it was loaded. For an index: the sum with its shards.
     pub file_nbytes: u64,
     ///When the file was last changed before it was loaded, since 1970.
     pub file_mtime_ns: i64,
@@ -2901,10 +2910,13 @@ pub const TENON_WEIGHTS_SAFETENSORS: _bindgen_ty_41 = 0;
 /**A file as torch.save writes it of a dict of tensors. torch.load reads it, also with
   weights_only=True. Tensors whose memory overlaps share a storage in the file.*/
 pub const TENON_WEIGHTS_TORCH_SAVE: _bindgen_ty_41 = 1;
+/**An archive of arrays (.npz) as numpy.savez writes it. numpy.load reads it. NumPy has no
+  bfloat16 and no 8-bit floats.*/
+pub const TENON_WEIGHTS_NPZ: _bindgen_ty_41 = 2;
 ///The forms of file that tenon_save_weights writes.
 pub type _bindgen_ty_41 = ::core::ffi::c_uint;
-/**For TENON_WEIGHTS_SAFETENSORS: write each tensor with its own elements, also where tensors
- share memory. Without this flag such tensors are refused.*/
+/**For TENON_WEIGHTS_SAFETENSORS and TENON_WEIGHTS_NPZ: write each tensor with its own elements,
+ also where tensors share memory. Without this flag such tensors are refused.*/
 pub const TENON_SAVE_DUPLICATE_SHARED: _bindgen_ty_42 = 1;
 pub type _bindgen_ty_42 = ::core::ffi::c_uint;
 /**Called on the thread of tenon_save_weights, after each few MiB and at the end. It must not throw
@@ -2933,7 +2945,7 @@ pub struct tenon_save_weights_options {
   A key may not come twice.*/
     pub metadata_keys: *const *const ::core::ffi::c_char,
     pub metadata_texts: *const *const ::core::ffi::c_char,
-    ///0 for TENON_WEIGHTS_TORCH_SAVE.
+    ///0 unless the form is TENON_WEIGHTS_SAFETENSORS.
     pub metadata_count: usize,
     ///May be NULL.
     pub progress: tenon_save_progress,
@@ -7076,7 +7088,8 @@ extern "C" {
                       failure.
  @param[out] err      optional, see rule 2 in tenon.h.
  @return TENON_OK, or
- - TENON_INVALID_ARGUMENT: a name or a directory that is not allowed; an empty file.
+ - TENON_INVALID_ARGUMENT: a name or a directory that is not allowed; an empty file; a device that
+   this process does not see.
  - TENON_NOT_FOUND: there is no such file or directory; or the path is NULL, and no process has
    the weights.
  - TENON_PERMISSION with the detail "field": the name stands for another file, or for another
@@ -7086,13 +7099,15 @@ extern "C" {
  - TENON_TIMEOUT, TENON_WOULD_BLOCK: the wait ended while another process was loading, or did not
    answer. The detail "pid" names that process, which may be stopped (SIGSTOP).
  - TENON_INTERRUPTED, TENON_CANCELLED.
- - TENON_RESOURCE_EXHAUSTED: no memory, or a limit. "max_nbytes" and "budget_nbytes" are two of
-   the limits.
+ - TENON_RESOURCE_EXHAUSTED: no memory, or a limit, such as "max_nbytes", "budget_nbytes" or
+   "device memory".
  - TENON_CORRUPT: the file changed while it was loaded, or is broken; or another program listens
    on the socket.
  - TENON_INCOMPATIBLE: a process has the weights with a later version of Tenon.
  - TENON_UNSUPPORTED: a file of another kind, as from tenon_open_weights; a directory on a network
-   file system.
+   file system. For a device: there is no driver, it cannot lend the device's memory by an fd, or
+   this process is a child of fork. With the detail "name": no view of the device's memory can
+ show that tensor, because its record is compressed, misaligned or of the other byte order.
  - TENON_IO.
  @since 0.1. Any thread may call this function. A child of fork that calls it has weights of its
          own, and the weights that it has inherited stay readable but are not handed on.*/
@@ -7153,7 +7168,8 @@ extern "C" {
  - TENON_INVALID_ARGUMENT: no tensor, a value that is no tensor, or a name twice.
  - TENON_UNSUPPORTED: TENON_SHARED_WEIGHTS_REUSE before Linux 5.1; or a safetensors file has no
    such element type; or a tensor is sparse, quantised, conjugated lazily, or on another device
- than the CPU. The detail "name" names it.
+   than the CPU. The detail "name" names it. Or options.device names another device than the CPU:
+   save the tensors to a file (tenon_save_weights), and publish that file.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_publish_shared_weights_values(
         names: *const *const ::core::ffi::c_char,
@@ -7423,14 +7439,15 @@ extern "C" {
  @param[in]  options  borrowed. NULL means the defaults.
  @param[out] err      optional, see rule 2 in tenon.h.
  @return TENON_OK, or
- - TENON_INVALID_ARGUMENT: also for a name that comes twice, for the name `__metadata__`, for
-   tensors that share memory in a safetensors file, or that share it and have different element
-   types, whose names are the details "name" and "other"; and for metadata in a file of another
-   form.
+ - TENON_INVALID_ARGUMENT: also for a name that comes twice, that is `__metadata__`, or that no
+   record of an .npz file can have; for tensors that share memory in a safetensors or .npz file,
+   or that share it and have different element types, whose names are the details "name" and
+   "other"; and for metadata in a file of another form.
  - TENON_NOT_FOUND, TENON_PERMISSION: the directory.
- - TENON_UNSUPPORTED: a tensor that the form cannot express. It is sparse, quantised, lazily
-   conjugated or negated, on a device, or of an element type that the form lacks; or the library
-   was built without JSON, and the form is SAFETENSORS. The detail "name" has the tensor's name.
+ - TENON_UNSUPPORTED: a tensor that the form cannot express. It is sparse, lazily conjugated or
+   negated, on a device, or of an element type that the form lacks; it is quantised, and the form
+   is not TORCH_SAVE; or the library was built without JSON, and the form is SAFETENSORS. The
+   detail "name" has the tensor's name.
  - TENON_CORRUPT: the elements lie in a mapped file that was cut short.
  - TENON_RESOURCE_EXHAUSTED, TENON_IO.
  @since 0.1. Any thread may call this function.*/
@@ -7615,8 +7632,7 @@ extern "C" {
  @param[out] err        optional, see rule 2 in tenon.h.
  @return TENON_OK, or
  - TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_INTERRUPTED, TENON_CANCELLED: the wait ended. The
-   detail "pid" names the subscriber that has no room. TENON_WOULD_BLOCK without it: another
-   thread is publishing.
+   detail "pid" names the subscriber that has no room. Without it, another thread is publishing.
  - TENON_RESOURCE_EXHAUSTED, limit "capacity": the policy is TENON_PUBLISH_ERROR, and the
    subscriber of the detail "pid" has no room.
  - TENON_RESOURCE_EXHAUSTED for other limits.
@@ -7626,9 +7642,7 @@ extern "C" {
  - TENON_PEER_GONE without "pid": a storage of the message was dropped.
  - TENON_INVALID_ARGUMENT.
  - TENON_UNSUPPORTED: memory of a device, or this process is a child of fork.
- @since 0.1. Any thread may call this function. Calls on one publisher wait for each other, and
-         the timeout of a call begins when the call before it is over. With timeout 0 a call does
-         not wait for another one.*/
+ @since 0.1. Any thread may call this function. Calls on one publisher wait for each other.*/
     pub fn tenon_publish(
         publisher: *mut tenon_publisher,
         message: *const tenon_message,
