@@ -1,6 +1,6 @@
 // A block of device memory that several processes map at once. The first process makes and fills
 // it. Every other process maps it by an fd, read-only where the device knows such access. Weights
-// that processes share by a name lie in such a block (modules/shared_weights/device_memory.h).
+// that processes share by a name lie in such a block (modules/shared_weights/on_device.h).
 //
 // The kernel frees the memory when the last fd and the last mapping of it have gone, in whatever
 // process. So the block outlives the process that made it, and a killed process leaves nothing.
