@@ -120,6 +120,56 @@ TEST_F(SafetensorsFile, EveryOtherHeaderIsCorrupt) {
   }
 }
 
+// A header of plain texts and numbers is read by PlainJson, and one with an escape by the parser of
+// nlohmann.
+TEST_F(SafetensorsFile, BothParsersReadTheSame) {
+  const std::string rest =
+      R"(": {"dtype": "U8", "shape": [], "data_offsets": [0, 1]} , "__metadata__":{"k":"v"},)"
+      "\r\n\t"
+      R"("b":{"new":[[],{},[{"x":0}]],"dtype":"F32","shape":[0,999999999999999999],)"
+      R"("data_offsets":[1,1]}} )";
+  const std::string plain = "{\"ab" + rest;
+  const std::string escaped = R"({"\u0061b)" + rest;
+  Result<SafetensorsHeader> quick = read(safetensors_file(plain, 1));
+  Result<SafetensorsHeader> slow = read(safetensors_file(escaped, 1));
+  ASSERT_TRUE(quick.is_ok()) << quick.status().message();
+  ASSERT_TRUE(slow.is_ok()) << slow.status().message();
+  EXPECT_EQ(quick.value().metadata, slow.value().metadata);
+  ASSERT_EQ(quick.value().entries.size(), 2U);
+  for (size_t i = 0; i < 2; ++i) {
+    const SafetensorsEntry& one = quick.value().entries[i];
+    const SafetensorsEntry& other = slow.value().entries[i];
+    EXPECT_EQ(one.name, other.name);
+    EXPECT_EQ(one.dtype, other.dtype);
+    EXPECT_EQ(one.type, other.type);
+    EXPECT_EQ(one.sizes, other.sizes);
+    EXPECT_EQ(one.offset - plain.size(), other.offset - escaped.size());
+    EXPECT_EQ(one.nbytes, other.nbytes);
+  }
+  EXPECT_EQ(quick.value().entries[0].name, "ab");
+  EXPECT_EQ(quick.value().entries[1].sizes, (std::vector<int64_t>{0, 999999999999999999}));
+}
+
+TEST_F(SafetensorsFile, WhatIsNoPlainJsonIsReadByTheOtherParser) {
+  const auto with_size = [](const std::string& size) {
+    return safetensors_file(
+        R"({"w": {"dtype": "U8", "shape": [0, )" + size + R"(], "data_offsets": [0, 0]}})", 0);
+  };
+  for (const char* const size : {"0", "10", "9223372036854775807"})
+    EXPECT_TRUE(read(with_size(size)).is_ok()) << size;
+  for (const char* const size : {"007", "1.0", "1e3", "+1", "0x1", "1 2", "", "1,", "true", "9a"})
+    EXPECT_EQ(read(with_size(size)).status().code(), Code::kCorrupt) << size;
+  Result<SafetensorsHeader> named =
+      read(safetensors_file("{\"\xc3\xa4\\\"\": {\"dtype\": \"U8\", \"shape\": [1], "
+                            "\"data_offsets\": [0, 1], \"x\": -1.5}}",
+                            1));
+  ASSERT_TRUE(named.is_ok()) << named.status().message();
+  EXPECT_EQ(named.value().entries[0].name, "\xc3\xa4\"");
+  for (const char* const text :
+       {"{\"a\":{}", "{\"a\" {}}", "{\"a\":{}},", "{,}", "{\"a\":{},}", "{a:1}"})
+    EXPECT_EQ(read(safetensors_file(text, 0)).status().code(), Code::kCorrupt) << text;
+}
+
 TEST_F(SafetensorsFile, AHeaderOfTheWrongLengthIsRefused) {
   const std::string file = safetensors_file("{}", 0);
   for (size_t nbytes = 0; nbytes < file.size(); ++nbytes)
