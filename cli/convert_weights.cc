@@ -68,12 +68,13 @@ struct Selection {
   std::vector<std::string> left_out;
 };
 
-Selection select(const Weights& from, weights::SaveOptions* saving) {
+Result<Selection> select(const Weights& from, weights::SaveOptions* saving) {
   Selection selected;
   selected.left_out = from.skipped();
   for (const weights::Weight& each : from.list()) {
-    if (!each.tensor) continue;  // skipped() has it
-    const SavedTensor tensor{each.name, each.tensor};
+    if (!each.is_readable()) continue;  // skipped() has it
+    TENON_ASSIGN(value::TensorValueRef in_file, each.read());
+    const SavedTensor tensor{each.name, std::move(in_file)};
     const Status saved = weights::check_saved(saving->form, tensor);
     if (saved.is_ok())
       selected.tensors.push_back(tensor);
@@ -120,7 +121,7 @@ Result<Converted> convert(const ConvertOptions& options) {
   TENON_ASSIGN(saving.form, form_of_output(options));
   saving.duplicates_shared = options.duplicate_shared;
   TENON_ASSIGN(const Ref<Weights> from, open_from(options.from));
-  Selection selected = select(*from, &saving);
+  TENON_ASSIGN(Selection selected, select(*from, &saving));
   if (!selected.left_out.empty() && !options.skip)
     return refuse_to_leave_out(options, selected.left_out);
   Converted converted;

@@ -174,10 +174,12 @@ class WeightsGatherer {
       WeightFact fact;
       fact.tensor.path = weight.name;
       fact.tensor.kind = "weight";
-      if (weight.tensor) {
-        describe(*weight.tensor, &fact.tensor);
+      Result<value::TensorValueRef> tensor =
+          weight.is_readable() ? weight.read() : Result<value::TensorValueRef>(weight.refusal);
+      if (tensor.is_ok()) {
+        describe(*tensor.value(), &fact.tensor);
       } else {
-        fact.wrong = in_weight(weight, "cannot be read", weight.refusal);
+        fact.wrong = in_weight(weight, "cannot be read", tensor.status());
       }
       facts_->weights.push_back(std::move(fact));
     }
@@ -238,7 +240,7 @@ class WeightsGatherer {
     for (size_t i = 0; i < contents_.weights.size(); ++i) {
       const Weight& weight = contents_.weights[i];
       const bool may_need_it =
-          weight.tensor && has_more_records(*weight.tensor) && facts_->weights[i].wrong.is_ok();
+          weight.made && has_more_records(*weight.made) && facts_->weights[i].wrong.is_ok();
       if (may_need_it) add_wrong(i, "has several records, one of which may be damaged", status);
     }
   }

@@ -35,7 +35,8 @@ set(TENON_QUICK_archive pickle_storages pickle_tensors pickle_to_values
 set(TENON_QUICK_bytecode slots type_text verify verify_names verify_operands)
 set(TENON_QUICK_flatbuffer module_reader storage_ranges)
 set(TENON_QUICK_module declared_types import_storages)
-set(TENON_QUICK_weights contents_builder read_safetensors safetensors_header weights)
+set(TENON_QUICK_weights
+  contents_builder lazy_tensors read_contents read_safetensors safetensors_header weights)
 set(TENON_QUICK_capi by_fd connection dlpack message queue storage tensor wait weak)
 # The headers that a build with TENON_PRECOMPILE compiles once for many sources.
 set(TENON_STANDARD_HEADERS

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -38,21 +39,18 @@ Result<Ref<ZipReader>> ZipReader::open(Ref<ZipSource> source, Check check, const
 
 Ref<ZipReader> ZipReader::of_ranges(Ref<ZipSource> source, std::span<const Range> ranges,
                                     std::string_view name_prefix) {
+  constexpr size_t kMostDigits = std::numeric_limits<size_t>::digits10 + 1;
   ZipDirectory directory;
-  // The begin in directory.bytes and the size of each name.
-  std::vector<std::pair<size_t, size_t>> names;
-  names.reserve(ranges.size());
   directory.records.reserve(ranges.size());
+  // The names are views, so the bytes must not move.
+  directory.bytes.resize(ranges.size() * (name_prefix.size() + kMostDigits));
+  char* at = reinterpret_cast<char*>(directory.bytes.data());
   for (size_t i = 0; i < ranges.size(); ++i) {
-    const std::string name = std::string(name_prefix) + std::to_string(i);
-    const auto* const bytes = reinterpret_cast<const std::byte*>(name.data());
-    names.emplace_back(directory.bytes.size(), name.size());
-    directory.bytes.insert(directory.bytes.end(), bytes, bytes + name.size());
-  }
-  for (size_t i = 0; i < ranges.size(); ++i) {
+    char* const digits = std::ranges::copy(name_prefix, at).out;
+    char* const end = std::to_chars(digits, digits + kMostDigits, i).ptr;
     ZipRecord record;
-    record.name = {reinterpret_cast<const char*>(directory.bytes.data()) + names[i].first,
-                   names[i].second};
+    record.name = {at, end};
+    at = end;
     record.data_offset = ranges[i].offset;
     record.nbytes = record.stored_nbytes = ranges[i].nbytes;
     directory.records.push_back(record);

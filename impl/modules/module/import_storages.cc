@@ -62,6 +62,17 @@ Status check_devices(const ImportOptions& options) {
   return Status::ok();
 }
 
+Result<Ref<Storage>> view_of(const archive::ZipReader& reader, const ZipRecord& record) {
+  const archive::ZipSource* const source = reader.source().get();
+  TENON_ASSIGN(Ref<Storage> shared, source->shared_view(record.data_offset, record.nbytes));
+  if (shared) return shared;
+  storage::StorageOptions options;
+  options.sealed = !source->is_file();
+  options.read_only = true;
+  void* const data = const_cast<std::byte*>(source->base()) + record.data_offset;
+  return Storage::wrap(data, record.nbytes, release_counted, keep(source), options);
+}
+
 archive::FindStorage ArchiveStorages::finder(std::string directory, const PickleTree& tree,
                                              bool keep_keys) {
   return [this, directory = std::move(directory), &tree,
@@ -153,6 +164,20 @@ Status ArchiveStorages::finish() {
   return Status::ok();
 }
 
+bool ArchiveStorages::can_view(size_t record, tensor::ScalarType type) const noexcept {
+  const bool stays_on_cpu = !options_->device_map.find("cpu");
+  return options_->tensors == Tensors::kMap && stays_on_cpu &&
+         is_readable_in_place(reader_->records()[record], tensor::scalar_type_info(type));
+}
+
+bool ArchiveStorages::is_readable_in_place(const ZipRecord& record,
+                                           const ScalarTypeInfo& type) const noexcept {
+  const auto address = reinterpret_cast<uintptr_t>(reader_->source()->base()) + record.data_offset;
+  const uint64_t each = std::max<uint64_t>(number_nbytes(type), 1);
+  const bool swap = foreign_endian_ && each > 1;
+  return !record.deflated && !swap && address % each == 0;
+}
+
 Result<Ref<Storage>> ArchiveStorages::open(const ZipRecord& record, const ScalarTypeInfo& type,
                                            DeviceMap::Target target) {
   const auto address = reinterpret_cast<uintptr_t>(reader_->source()->base()) + record.data_offset;
@@ -166,7 +191,7 @@ Result<Ref<Storage>> ArchiveStorages::open(const ZipRecord& record, const Scalar
   const bool has_views =
       !on_device &&
       (is_mapped || (options_->tensors == Tensors::kMapPrivate && reader_->source()->is_file()));
-  const bool in_place = !record.deflated && !misaligned && !swap && has_views;
+  const bool in_place = has_views && is_readable_in_place(record, type);
   const auto index = static_cast<size_t>(&record - reader_->records().data());
   if (in_place) {
     if (views_.empty()) views_.resize(reader_->records().size());
@@ -196,16 +221,7 @@ Result<Ref<Storage>> ArchiveStorages::open(const ZipRecord& record, const Scalar
 Result<Ref<Storage>> ArchiveStorages::view(const ZipRecord& record) {
   ++report_->mapped_tensors;
   report_->mapped_nbytes += record.nbytes;
-  storage::StorageOptions options;
-  options.sealed = !reader_->source()->is_file();
-  if (options_->tensors != Tensors::kMapPrivate) {
-    options.read_only = true;
-    const archive::ZipSource* const source = reader_->source().get();
-    TENON_ASSIGN(Ref<Storage> shared, source->shared_view(record.data_offset, record.nbytes));
-    if (shared) return shared;
-    void* const data = const_cast<std::byte*>(source->base()) + record.data_offset;
-    return Storage::wrap(data, record.nbytes, release_counted, keep(source), options);
-  }
+  if (options_->tensors != Tensors::kMapPrivate) return view_of(*reader_, record);
   if (!private_mapping_) {
     const auto& file = static_cast<const archive::FileMapping&>(*reader_->source());
     TENON_ASSIGN(os::Mapping mapping,
@@ -214,6 +230,8 @@ Result<Ref<Storage>> ArchiveStorages::view(const ZipRecord& record) {
     private_base_ = made->base();
     private_mapping_ = Ref<const Counted>::share(made.get());
   }
+  storage::StorageOptions options;
+  options.sealed = false;  // the mapping is one of a file
   return Storage::wrap(private_base_ + record.data_offset, record.nbytes, release_counted,
                        keep(private_mapping_.get()), options);
 }

@@ -23,6 +23,12 @@ namespace tenon::module {
 // of cuda::find_device(), UNSUPPORTED among them: there is no driver, or this is a child of fork.
 Status check_devices(const ImportOptions& options);
 
+// Makes a read-only view of a record that is not deflated, in the memory or the mapping of its
+// source. The view keeps the source alive. Any thread may call this. RESOURCE_EXHAUSTED: the
+// machine has no room for the record's pages.
+Result<Ref<storage::Storage>> view_of(const archive::ZipReader& reader,
+                                      const archive::ZipRecord& record);
+
 // One thread at a time may use the object. The storages that it gives keep their mapping or memory
 // alive, and may outlive it.
 class ArchiveStorages {
@@ -43,6 +49,9 @@ class ArchiveStorages {
   // is where the elements were saved.
   Result<value::StorageValueRef> whole(size_t record, tensor::ScalarType type,
                                        std::string_view device = "cpu");
+  // Whether whole() gives view_of() for elements of this type that were saved on the CPU, so that a
+  // caller can make the storage at any later time.
+  bool can_view(size_t record, tensor::ScalarType type) const noexcept;
   // The beginning of the file's mapping in which the views are. Null: there is none.
   const std::byte* mapped_base() const noexcept;
   // The keys of the storages, if their finder was told to keep them.
@@ -76,6 +85,9 @@ class ArchiveStorages {
   DeviceFiller& filler_of(DeviceMap::Target target);
   Result<Ref<storage::Storage>> open(const archive::ZipRecord& record,
                                      const tensor::ScalarTypeInfo& type, DeviceMap::Target target);
+  // Whether a view of the record has elements of the type that this machine can read.
+  bool is_readable_in_place(const archive::ZipRecord& record,
+                            const tensor::ScalarTypeInfo& type) const noexcept;
   Result<Ref<storage::Storage>> view(const archive::ZipRecord& record);
   // `swap_nbytes` is the size of the numbers whose bytes are reversed. 1: nothing is reversed.
   Result<Ref<storage::Storage>> fill(const archive::ZipRecord& record, uint64_t swap_nbytes,

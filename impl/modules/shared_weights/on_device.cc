@@ -70,7 +70,8 @@ class DeviceSource final : public archive::ZipSource {
 
 Status check_all_on_device(const weights::Weights& weights, const std::string& label) {
   for (const weights::Weight& each : weights.list()) {
-    if (!each.tensor || each.tensor->device() != "cpu") continue;
+    // A tensor that is made later is a view.
+    if (!each.made || each.made->device() != "cpu") continue;
     return Status(Code::kUnsupported,
                   format("the tensor \"%.200s\" of %s cannot be shown on a device, because its "
                          "bytes are compressed, misaligned or of the other byte order: write the "
@@ -150,7 +151,9 @@ Result<Loaded> load_to_device(int32_t device, const OpenedFile& file, uint64_t m
   auto source = Ref<DeviceSource>::adopt(
       new DeviceSource(label, loaded.segment, block, loaded.file_offset, file.identity.nbytes));
   source->read_from(&file, &tensors);
-  TENON_TRY(read_on_device(std::move(source), label).status());
+  TENON_ASSIGN(const Ref<weights::Weights> weights, read_on_device(std::move(source), label));
+  for (const weights::Weight& each : weights->list())
+    if (each.is_readable()) TENON_TRY(each.read().status());  // which notes its place
   TENON_TRY(copy_rest(file, std::move(tensors), loaded.segment.get(), loaded.file_offset));
   TENON_TRY(copy_to_device(file, *block, loaded.file_offset, done, report, waiter));
   TENON_TRY(check_unchanged(file));

@@ -60,7 +60,7 @@ Status corrupt_weight(const std::string& name, const Status& why) {
 
 Status add_weight(Weight weight, Result<value::TensorValueRef> tensor, Contents* contents) {
   if (tensor.is_ok()) {
-    weight.tensor = std::move(tensor).value();
+    weight.made = std::move(tensor).value();
   } else if (tensor.status().code() == Code::kUnsupported) {
     weight.refusal = Status(Code::kUnsupported, text_of(tensor.status().message()));
   } else if (tensor.status().code() == Code::kInvalidArgument) {
@@ -94,7 +94,7 @@ void add_state_dict(archive::StateDict found, const std::string& prefix, const P
       const StorageValueRef& storage = named.tensor->storage();
       if (storage && storage->bytes()) weight.slot = part.slot_of(storage->bytes().get());
     }
-    weight.tensor = std::move(named.tensor);
+    weight.made = std::move(named.tensor);
     contents->weights.push_back(std::move(weight));
   }
   for (archive::StateDictLeaf& leaf : found.leaves) {

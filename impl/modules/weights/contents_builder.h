@@ -43,6 +43,10 @@ class PartStorages {
   // Does the same, and slot_of() knows the storage from then on.
   Result<Ref<storage::Storage>> known_bytes_of(size_t record, tensor::ScalarType type,
                                                std::string_view device);
+  // Whether bytes_of() gives module::view_of() for elements that were saved on the CPU.
+  bool can_view(size_t record, tensor::ScalarType type) const noexcept {
+    return storages_.can_view(record, type);
+  }
   // The index in contents->slots of the slot for a record. The first call for a record adds the
   // slot.
   size_t slot_of(size_t record);

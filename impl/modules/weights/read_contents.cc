@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -129,33 +128,30 @@ Status read_any_form(std::span<const std::byte> head, const module::ImportOption
 }
 
 // The C API gives names as UTF-8 texts that end with NUL, so a name must be UTF-8 without NUL.
-Status check_names(const std::vector<Weight>& weights) {
-  std::vector<std::string_view> names;
+Status index_weights(Contents* contents) {
+  const std::vector<Weight>& weights = contents->weights;
+  contents->weights_by_name.reserve(weights.size());
   for (const Weight& weight : weights) {
     const bool is_text =
         tensor::is_utf8(weight.name) && weight.name.find('\0') == std::string::npos;
     if (!is_text) return {Code::kCorrupt, "the name of a weight is no text in UTF-8"};
-    names.emplace_back(weight.name);
+    if (!contents->weights_by_name.add_next(weights))
+      return {Code::kCorrupt, format("two weights have the name \"%.200s\"", weight.name.c_str())};
   }
-  std::ranges::sort(names);
-  const auto twice = std::ranges::adjacent_find(names);
-  if (twice == names.end()) return Status::ok();
-  return {Code::kCorrupt,
-          format("two weights have the name \"%.200s\"", std::string(*twice).c_str())};
+  return Status::ok();
 }
 
 // Of two values with one name, as of {"a.b": 1, "a": {"b": 2}}, the first one is kept.
-void skip_repeated_values(Contents* contents) {
+void index_values(Contents* contents) {
   std::vector<NamedValue>& values = contents->values;
-  std::set<std::string_view> names;
-  std::vector<bool> is_repeated(values.size());
-  for (size_t i = 0; i < values.size(); ++i) is_repeated[i] = !names.insert(values[i].name).second;
+  contents->values_by_name.reserve(values.size());
   size_t kept = 0;
   for (size_t i = 0; i < values.size(); ++i) {
-    if (is_repeated[i]) {
-      add_skipped(values[i].name, "a second value of this name", contents);
-    } else if (kept++ != i) {
-      values[kept - 1] = std::move(values[i]);
+    if (i != kept) std::swap(values[kept], values[i]);
+    if (contents->values_by_name.add_next(values)) {
+      ++kept;
+    } else {
+      add_skipped(values[kept].name, "a second value of this name", contents);
     }
   }
   values.resize(kept);
@@ -171,9 +167,9 @@ Result<Contents> read_contents(Ref<archive::ZipSource> source, const std::string
   const uint64_t nbytes = std::min<uint64_t>(head.size(), contents.source->nbytes());
   TENON_TRY(contents.source->read(0, head.data(), nbytes));
   Status status = read_any_form(std::span(head).first(nbytes), options, from, &contents);
-  if (status.is_ok()) status = check_names(contents.weights);
+  if (status.is_ok()) status = index_weights(&contents);
   if (status.is_ok()) {
-    skip_repeated_values(&contents);
+    index_values(&contents);
     return contents;
   }
   // The messages of the zip reader already contain the file's name.

@@ -76,7 +76,7 @@ class ModuleValues {
     weight.name = name_;
     const StorageValueRef& storage = tensor->storage();
     if (storage && storage->bytes()) weight.slot = part_.slot_of(storage->bytes().get());
-    weight.tensor = tensor;
+    weight.made = tensor;
     contents_->weights.push_back(std::move(weight));
   }
 

@@ -70,19 +70,8 @@ Status patch_crc(const ChangedRecord& changed, PatchedFile* file) {
 
 }  // namespace
 
-template <typename Named>
-Weights::Index Weights::index_of_names(const std::vector<Named>& list) {
-  Index index;
-  index.reserve(list.size());
-  for (size_t i = 0; i < list.size(); ++i) index.emplace(list[i].name, i);
-  return index;
-}
-
 Weights::Weights(std::string label, Contents contents)
-    : label_(std::move(label)),
-      contents_(std::move(contents)),
-      by_name_(index_of_names(contents_.weights)),
-      values_by_name_(index_of_names(contents_.values)) {}
+    : label_(std::move(label)), contents_(std::move(contents)) {}
 
 Result<Ref<Weights>> Weights::open(const std::string& path, const module::ImportOptions& options) {
   TENON_TRY(module::check_devices(options));
@@ -110,21 +99,21 @@ Status Weights::not_found(const char* what, std::string_view name,
 }
 
 Result<const Weight*> Weights::find(std::string_view name) const {
-  if (const auto found = by_name_.find(name); found != by_name_.end())
-    return &contents_.weights[found->second];
+  if (const Weight* const found = contents_.weights_by_name.find(name, contents_.weights))
+    return found;
   return not_found("weight", name, contents_.weights);
 }
 
 Result<value::ValueRef> Weights::value(std::string_view name) const {
-  if (const auto found = values_by_name_.find(name); found != values_by_name_.end())
-    return contents_.values[found->second].value;
+  if (const NamedValue* const found = contents_.values_by_name.find(name, contents_.values))
+    return found->value;
   return not_found("value", name, contents_.values);
 }
 
 std::vector<std::string> Weights::skipped() const {
   std::vector<std::string> all = contents_.skipped;
   for (const Weight& weight : contents_.weights) {
-    if (!weight.tensor) all.push_back(weight.name + ": " + weight.refusal.message());
+    if (!weight.is_readable()) all.push_back(weight.name + ": " + weight.refusal.message());
   }
   return all;
 }
@@ -145,28 +134,31 @@ Result<bool> Weights::set_bytes(size_t index, const Slot& before, Slot* after) {
 
 Result<TensorValueRef> Weights::tensor(std::string_view name) const {
   TENON_ASSIGN(const Weight* const weight, find(name));
-  if (!weight->tensor) {
+  if (!weight->is_readable()) {
     return Status(weight->refusal.code(),
                   format("the weight \"%.200s\" cannot be read: %s", weight->name.c_str(),
                          weight->refusal.message().c_str()));
   }
-  if (weight->slot == Weight::kNoSlot) return weight->tensor;
+  if (weight->slot == Weight::kNoSlot) return weight->read();
   const Slot slot = slot_now(weight->slot);
-  if (!slot.bytes) return weight->tensor;
-  value::StridedSpec spec = spec_of(*weight->tensor);
+  TENON_ASSIGN(TensorValueRef in_file, weight->read());
+  if (!slot.bytes) return in_file;
+  value::StridedSpec spec = spec_of(*in_file);
   // A record may have more bytes than the storage that the file describes.
-  TENON_ASSIGN(spec.storage, StorageValue::create(weight->tensor->type(), spec.storage->numel(),
-                                                  slot.bytes, slot.from));
+  TENON_ASSIGN(spec.storage,
+               StorageValue::create(in_file->type(), spec.storage->numel(), slot.bytes, slot.from));
   return TensorValue::create(spec);
 }
 
-Status Weights::check_replacement(const Weight& weight, const TensorValue& tensor) const {
+Result<TensorValueRef> Weights::check_replacement(const Weight& weight,
+                                                  const TensorValue& tensor) const {
   const auto refuse = [&](Code code, const std::string& why) {
     return Status(code, format("the weight \"%.200s\" cannot be replaced: %s", weight.name.c_str(),
                                why.c_str()));
   };
-  if (!weight.tensor) return refuse(weight.refusal.code(), weight.refusal.message());
-  const TensorValue& old = *weight.tensor;
+  if (!weight.is_readable()) return refuse(weight.refusal.code(), weight.refusal.message());
+  TENON_ASSIGN(TensorValueRef in_file, weight.read());
+  const TensorValue& old = *in_file;
   const bool is_plain = old.layout() == TensorLayout::kStrided && !old.quantizer();
   if (!is_plain) return refuse(Code::kUnsupported, "it is sparse or quantised");
   if (tensor.layout() != TensorLayout::kStrided)
@@ -184,7 +176,7 @@ Status Weights::check_replacement(const Weight& weight, const TensorValue& tenso
   if (tensor.storage()->is_on_device())
     return refuse(Code::kUnsupported,
                   "the given tensor is on " + tensor.device() + ". Copy it to the CPU first");
-  if (old.numel() == 0) return Status::ok();
+  if (old.numel() == 0) return in_file;
   if (weight.slot == Weight::kNoSlot)
     return refuse(Code::kUnsupported, "the file has no elements of it");
   const Slot& slot = contents_.slots[weight.slot];
@@ -195,7 +187,7 @@ Status Weights::check_replacement(const Weight& weight, const TensorValue& tenso
                   "its record is compressed. Write the archive again uncompressed");
   if (elements_overlap(old))
     return refuse(Code::kUnsupported, "several of its elements are one number in the file");
-  return Status::ok();
+  return in_file;
 }
 
 Result<Ref<Storage>> Weights::copy_of_record(const Slot& slot) const {
@@ -214,16 +206,16 @@ Result<Ref<Storage>> Weights::copy_of_record(const Slot& slot) const {
 
 Status Weights::replace(std::string_view name, const TensorValue& tensor) {
   TENON_ASSIGN(const Weight* const weight, find(name));
-  TENON_TRY(check_replacement(*weight, tensor));
-  if (weight->tensor->numel() == 0) return Status::ok();
+  TENON_ASSIGN(const TensorValueRef in_file, check_replacement(*weight, tensor));
+  if (in_file->numel() == 0) return Status::ok();
   // The bytes are used in place only if they are aligned to 8 bytes, because another weight of the
   // slot may have a wider element type.
   const bool is_aligned = reinterpret_cast<uintptr_t>(first_of(tensor)) % sizeof(uint64_t) == 0;
   for (bool is_set = false; !is_set;) {
     const Slot before = slot_now(weight->slot);
     Slot after = before;
-    if (is_aligned && fills(*weight->tensor, record_of(before).nbytes) &&
-        have_same_order(*weight->tensor, tensor)) {
+    if (is_aligned && fills(*in_file, record_of(before).nbytes) &&
+        have_same_order(*in_file, tensor)) {
       after.bytes = tensor.storage()->bytes();
       after.from = static_cast<uint64_t>(first_of(tensor) - tensor.storage()->bytes()->data());
     } else {
@@ -231,7 +223,7 @@ Status Weights::replace(std::string_view name, const TensorValue& tensor) {
       // again.
       TENON_ASSIGN(after.bytes, copy_of_record(before));
       TENON_ASSIGN(std::byte* const data, after.bytes->data_mut());
-      TENON_TRY(copy_elements(tensor, *weight->tensor, data));
+      TENON_TRY(copy_elements(tensor, *in_file, data));
       after.from = 0;
     }
     TENON_ASSIGN(is_set, set_bytes(weight->slot, before, &after));

@@ -8,17 +8,17 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/counted.h"
-#include "base/keyed_hash.h"
 #include "base/status.h"
 #include "modules/archive/file_output.h"
 #include "modules/archive/zip_reader.h"
 #include "modules/module/import.h"
 #include "modules/value/tensor_value.h"
 #include "modules/value/value.h"
+#include "modules/weights/lazy_tensors.h"
+#include "modules/weights/name_index.h"
 #include "storage/storage.h"
 
 namespace tenon::weights {
@@ -51,9 +51,17 @@ struct Slot {
 struct Weight {
   static constexpr size_t kNoSlot = SIZE_MAX;
   std::string name;
-  value::TensorValueRef tensor;  // as in the file; null if it cannot be read
-  Status refusal;                // why it cannot be read
-  size_t slot = kNoSlot;         // kNoSlot for a tensor without bytes, or of several storages
+  // The tensor as in the file is one of these two. None: it cannot be read, and `refusal` says why.
+  value::TensorValueRef made;   // by the reader of the file
+  Ref<const LazyTensors> lazy;  // makes the tensor of `lazy_record` when read() asks for it
+  size_t lazy_record = 0;
+  Status refusal;
+  size_t slot = kNoSlot;  // kNoSlot for a tensor without bytes, or of several storages
+
+  bool is_readable() const noexcept { return made || lazy; }
+  // The tensor of a weight that is readable, as in the file. Any thread may call this. The errors
+  // are those of LazyTensors::get().
+  Result<value::TensorValueRef> read() const { return lazy ? lazy->get(lazy_record) : made; }
 };
 
 // A number, a text or another value of the file that is no tensor.
@@ -70,6 +78,9 @@ struct Contents {
   std::vector<Slot> slots;
   std::vector<Weight> weights;
   std::vector<NamedValue> values;
+  // Where `weights` and `values` have each name. No name is there twice.
+  NameIndex weights_by_name;
+  NameIndex values_by_name;
   // What was skipped, with its name: "sampler: an object of 'mine.Sampler'". Texts in UTF-8.
   std::vector<std::string> skipped;
   // Why the file cannot be written again, as the end of a sentence that begins with its name. Null:
@@ -117,10 +128,6 @@ class Weights final : public Counted {
  private:
   Weights(std::string label, Contents contents);
   ~Weights() override = default;
-  // Where a list has each name. If a name comes twice, the first one counts.
-  using Index = std::unordered_map<std::string_view, size_t, KeyedHash>;
-  template <typename Named>
-  static Index index_of_names(const std::vector<Named>& list);
   template <typename Named>
   Status not_found(const char* what, std::string_view name, const std::vector<Named>& list) const;
   Result<const Weight*> find(std::string_view name) const;
@@ -132,13 +139,13 @@ class Weights final : public Counted {
   const archive::ZipRecord& record_of(const Slot& slot) const noexcept {
     return part_of(slot).reader->records()[slot.record];
   }
-  Status check_replacement(const Weight& weight, const value::TensorValue& tensor) const;
+  // Returns the tensor that is to be replaced.
+  Result<value::TensorValueRef> check_replacement(const Weight& weight,
+                                                  const value::TensorValue& tensor) const;
   Result<Ref<storage::Storage>> copy_of_record(const Slot& slot) const;
 
   const std::string label_;
   Contents contents_;
-  const Index by_name_;
-  const Index values_by_name_;
 };
 
 }  // namespace tenon::weights
