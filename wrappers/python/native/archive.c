@@ -1,4 +1,7 @@
-/* Imports modules whose tensors are views of a Python object's bytes. tenon/archive.py calls it. */
+/* Imports modules whose tensors are views of a Python object's bytes, and lists the names in files.
+   tenon/archive.py and tenon/module.py call it. */
+#include <string.h>
+
 #include "ext.h"
 
 /* import_memory(object, address of a tenon_import_options) -> address of a tenon_module. The caller
@@ -24,4 +27,19 @@ PyObject *import_memory(PyObject *module UNUSED, PyObject *args) {
   PyObject *address = PyLong_FromVoidPtr(imported);
   if (address == NULL) tenon_module_release(imported);
   return address;
+}
+
+/* listed_names(address of a tenon_name_list) -> list of str. A file may have 10,000 names. Calls
+   through cffi for all of them take several milliseconds. */
+PyObject *listed_names(PyObject *module UNUSED, PyObject *number) {
+  const tenon_name_list *names = pointer_from(number);
+  if (names == NULL && PyErr_Occurred()) return NULL;
+  const Py_ssize_t n = (Py_ssize_t)tenon_name_list_count(names);
+  PyObject *list = PyList_New(n);
+  for (Py_ssize_t i = 0; list != NULL && i < n; ++i) {
+    const char *name = tenon_name_list_get(names, (size_t)i);
+    PyObject *item = PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "surrogateescape");
+    if (set_or_drop(list, i, item) != 0) return NULL;
+  }
+  return list;
 }

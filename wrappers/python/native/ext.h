@@ -52,6 +52,8 @@ PyObject *raise_closed(const char *what);
 int is_finalizing(void);
 void *pointer_from(PyObject *number);
 PyObject *allocate(PyTypeObject *type);
+/* Sets an item of a list, and takes over the reference. -1: raised, and the list is released. */
+int set_or_drop(PyObject *list, Py_ssize_t i, PyObject *item);
 int is_subclass(PyObject *type, PyTypeObject *base);
 PyObject *object_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
 void finish_dealloc(PyObject *self);
@@ -187,6 +189,7 @@ PyObject *watch_queue(PyObject *module, PyObject *args);
 
 /* archive.c */
 PyObject *import_memory(PyObject *module, PyObject *args);
+PyObject *listed_names(PyObject *module, PyObject *number);
 
 /* torch.c */
 PyObject *torch_setup(PyObject *module, PyObject *objects);

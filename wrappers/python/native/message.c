@@ -7,8 +7,7 @@ static int message_from(PyObject *number, const tenon_message **out) {
   return *out == NULL && PyErr_Occurred() ? -1 : 0;
 }
 
-/* Sets an item of a list, and takes over the reference. -1: raised, and the list is released. */
-static int set_or_drop(PyObject *list, Py_ssize_t i, PyObject *item) {
+int set_or_drop(PyObject *list, Py_ssize_t i, PyObject *item) {
   if (item != NULL && PyList_SetItem(list, i, item) == 0) return 0;
   Py_DECREF(list);
   return -1;

@@ -99,6 +99,7 @@ static PyMethodDef module_methods[] = {
     {"message_of", message_of, METH_VARARGS, "Make a message that carries a value."},
     {"message_value", message_value, METH_VARARGS, "Return the value that a message carries."},
     {"import_memory", import_memory, METH_VARARGS, "Import a module from an object's buffer."},
+    {"listed_names", listed_names, METH_O, "Return the names in a list of the C library."},
     {"exchange_api", exchange_api, METH_O, "Return the capsule of DLPack's C exchange API."},
     {"send_with_marker", send_with_marker, METH_VARARGS,
      "Send a message over a socket, with the end of a pipe as its marker."},

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from _collections_abc import Mapping, MutableMapping
 
+from tenon import _native_ext
 from tenon._frozen import Frozen
 from tenon._managed import Managed
 from tenon._native import address_of, ffi, lib
@@ -539,10 +540,7 @@ def names_by(function: Any, *arguments: Any) -> tuple[str, ...]:
 
 def _names_of(pointer: Any) -> tuple[str, ...]:
     own = ffi.gc(pointer, lib.tenon_name_list_release)
-    return tuple(
-        decoded(lib.tenon_name_list_get(own, index))
-        for index in range(lib.tenon_name_list_count(own))
-    )
+    return tuple(_native_ext.listed_names(address_of(own)))
 
 
 def files_of(function: Any, own: Any, *arguments: Any) -> Iterator[tuple[str, Any]]:
