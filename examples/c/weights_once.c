@@ -107,6 +107,7 @@ static struct worker start(const char *path) {
   struct worker worker;
   int ends[2];
   must(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "socketpair");
+  fflush(stdout); /* or the child would print the lines again */
   worker.pid = fork();
   must(worker.pid >= 0, "fork");
   if (worker.pid == 0) {
@@ -127,8 +128,10 @@ static const char *ask(struct worker worker, const char *say) {
   return line;
 }
 
-static void end(struct worker worker) {
-  kill(worker.pid, SIGKILL);
+/* With SIGKILL the worker has no time to let go of anything. With 0 it ends in order. */
+static void end(struct worker worker, int signal) {
+  kill(worker.pid, signal);
+  shutdown(fileno(worker.stream), SHUT_WR);
   waitpid(worker.pid, NULL, 0);
   fclose(worker.stream);
 }
@@ -151,21 +154,15 @@ int main(int argc, char **argv) {
   printf("4 workers read %.0f, and %d of them loaded the file\n", sum, loads);
   for (int i = 0; i < kWorkers; i++) pss += atol(ask(workers[i], "\n"));
   printf("the file has %d KiB, and all workers together %ld KiB\n", kFloats / 256, pss);
-  end(workers[loader]);
+  end(workers[loader], SIGKILL);
   must(unlink(file) == 0, file);
   fifth = start(""); /* without a path: it can only attach */
   must(sscanf(ask(fifth, ""), "%d %lf", &loaded, &sum) == 2, "an answer");
   printf("the loader was killed, and a new worker reads %.0f\n", sum);
   for (int i = 0; i < kWorkers; i++)
-    if (i != loader) end(workers[i]);
-  end(fifth);
-  /* The last process was killed, so the files of the name are left. */
-  static const char *const endings[] = {"sock", "lock", "hold"};
-  for (int i = 0; i < 3; i++) {
-    char path[80];
-    snprintf(path, sizeof path, "%s/model.%s", folder, endings[i]);
-    unlink(path);
-  }
+    if (i != loader) end(workers[i], 0);
+  end(fifth, 0);
+  /* The last process that let go of the weights removed the files of the name. */
   must(rmdir(folder) == 0, folder);
   return 0;
 }
