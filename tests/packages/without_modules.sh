@@ -10,7 +10,7 @@ set -euo pipefail
 # shellcheck source=tests/packages/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 : "${CMAKE:?}" "${TENON_DLPACK_INCLUDE_DIR:?}"
-most_nbytes=1450000 most_nbytes_with_modules=3800000
+most_nbytes=1450000 most_nbytes_with_modules=3850000
 
 need strip
 need nm
